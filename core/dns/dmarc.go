@@ -98,9 +98,9 @@ func isEnforced(policy string) bool {
 	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
 }
 
-// inheritedTags returns the tags of the DMARC record that the domain inherits, or nil if there is
-// none. This is the record of the nearest parent domain whose record is valid or has a policy. It
-// is an approximation: receivers apply the record of the organizational domain. If the record has a
+// inheritedTags returns the tags of the DMARC record that the domain inherits, or nil. It takes the
+// record of the nearest parent domain whose record is valid or has a policy. This is an
+// approximation: receivers apply the record of the organizational domain. If the record has a
 // policy for subdomains (sp), this policy is returned as p.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range ParentDMARCNames(z.Domain) {

@@ -163,8 +163,7 @@ const (
 	NoConnection Standing = "no_connection"
 )
 
-// RecordsUnknown reports whether the provider's records are unknown although the provider has not
-// rejected the connection.
+// RecordsUnknown reports whether the provider was asked, but returned no usable answer.
 func (s Standing) RecordsUnknown() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
 // standingPriority orders the standings of connections that cannot write. FindHolder reports the

@@ -14,7 +14,8 @@
 //   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
 //   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spfparse.go parses
 //     SPF records and spftree.go counts their lookups.
-//   - zoneview.go: zoneView and verdict, which all decisions use.
+//   - zoneview.go: zoneView and verdict, which the decisions on records use, and
+//     ZoneRead.WithProviderRecords.
 //   - reasons.go: the reasons and notes of a plan, as codes and as sentences.
 //   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.

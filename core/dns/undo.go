@@ -43,8 +43,8 @@ type Undo struct {
 // NewUndo plans to undo the writes of a run in a zone. writes holds the writes that ResolveWrites
 // returns as made, oldest first. NewUndo undoes the newest write first. current has the zone's
 // current record sets. If the zone still has a written value, the undo removes this value and
-// restores the value that it replaced, if any. Otherwise someone else has changed the value, and
-// the undo does not touch it. The undo keeps values that other people added.
+// restores the value that it replaced, if any. Otherwise the undo writes nothing for this value. It
+// keeps values that other people added.
 func NewUndo(current []RRSet, writes []Write) Undo {
 	u := undoPlanner{sets: slices.Clone(current)}
 	for _, w := range slices.Backward(writes) {

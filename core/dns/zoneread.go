@@ -17,7 +17,8 @@ type ZoneRead struct {
 	// FromProvider is true when Sets come from the provider's own list of records instead of name
 	// servers. WithProviderRecords describes the exceptions.
 	FromProvider bool
-	// Delegation lists the servers to which the zone is delegated, sorted.
+	// Delegation lists the name servers to which the parent zone delegates the zone, sorted. If the
+	// servers of the parent zone return no referral, it lists the zone's own NS records.
 	Delegation []string
 	// Servers holds the result of each authoritative server. These are the servers of Delegation
 	// and of the zone's own NS records. If only recursive resolvers are queried, Servers lists them
@@ -25,8 +26,8 @@ type ZoneRead struct {
 	Servers []Server
 	// Complete is true when the read is reliable. Reason is "" then.
 	Complete bool
-	// Reason is the code for why the read is not complete, such as ReasonNotDelegated. It is part
-	// of the API.
+	// Reason is the code for why the read is not complete, such as ReasonNotDelegated. Package
+	// adapters/dnsresolver defines the other codes. All codes are part of the API.
 	Reason string
 	// Warnings are the codes for problems of the zone's DNS that do not make the read incomplete.
 	// They are part of the API.
@@ -37,12 +38,12 @@ type ZoneRead struct {
 	Referenced Referenced
 }
 
-// ServersAsked returns the number of name servers that were queried.
+// ServersAsked returns the number of name servers that are not blocked.
 func (read ZoneRead) ServersAsked() int {
 	return read.countServers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
-// ServersAgreeing returns the number of servers whose answers equal those of most servers.
+// ServersAgreeing returns the number of servers for which Agrees is true.
 func (read ZoneRead) ServersAgreeing() int {
 	return read.countServers(func(n Server) bool { return n.Agrees })
 }
@@ -72,7 +73,8 @@ const (
 type Server struct {
 	Name  string
 	State ServerState
-	// Agrees is true when the server's answers equal those of most servers.
+	// Agrees is true when the server's answers agree with those of the largest group of servers
+	// whose answers agree.
 	Agrees bool
 }
 
@@ -80,8 +82,7 @@ type Server struct {
 const ReasonNotDelegated = "not_delegated"
 
 // ReasonProviderUnavailable is ZoneRead.Reason when the records that the DNS provider stores could
-// not be read. The provider can store records that its name servers do not return, so the read is
-// not reliable without the stored records. Package adapters/dnsresolver defines most other reasons.
+// not be read. They can include records that its name servers do not return.
 const ReasonProviderUnavailable = "provider_unavailable"
 
 // ReasonProviderAhead is ZoneRead.Reason when the records that the DNS provider stores depend on
@@ -92,8 +93,8 @@ const ReasonProviderAhead = "provider_ahead"
 // may be outdated.
 const ReasonRecursive = "recursive_only"
 
-// AllServersSilent returns true for an incomplete read of a delegated domain in which no server
-// gave an authoritative answer. The cause may then be the service's own network.
+// AllServersSilent returns true for an incomplete read in which no server gave an authoritative
+// answer, unless the domain is not delegated. The cause may be the service's own network.
 func (read ZoneRead) AllServersSilent() bool {
 	return !read.Complete && read.Reason != ReasonNotDelegated && read.countServers(func(n Server) bool { return n.State == ServerOK }) == 0
 }
@@ -121,14 +122,15 @@ func (read ZoneRead) values(name string, recordType Type) []string {
 }
 
 // Referenced holds what was read about further names on which a plan for the domain depends, such
-// as the names in SPF records and the hosts of MX records. A name whose lookup failed is absent
-// from the maps. Except in Exchanges, a name without records is present with no values.
+// as the names in SPF records and the hosts of MX records. A name that was not read, or whose
+// lookup failed, is absent from the maps. Except in Exchanges, a name without records is present
+// with no values.
 type Referenced struct {
-	// SPF holds the TXT values of all names that the SPF records of the domain and the platform
+	// SPF holds the TXT values of the names that the SPF records of the domain and the platform
 	// reference, directly or indirectly. SPFReferences returns the names that a record references.
 	SPF map[string][]string
 	// ParentDMARC holds the TXT values at the names that ParentDMARCNames returns. It is read only
-	// for a domain without a DMARC record of its own.
+	// if the domain has neither a DMARC record nor a CNAME in its place.
 	ParentDMARC map[string][]string
 	// Exchanges maps each MX host of the domain that cannot receive mail to its problem.
 	Exchanges map[string]MXProblem

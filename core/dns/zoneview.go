@@ -135,10 +135,10 @@ func observedSets(read ZoneRead) []RRSet {
 // WithProviderRecords returns the read with the provider's own list of records in place of the
 // servers' answers. The answers can differ from the list, because servers can flatten CNAMEs, proxy
 // addresses and expand wildcards. WithProviderRecords keeps the answers of wildcards for names
-// without records at the provider, because receivers use these answers. It also keeps answers for
-// names that the list delegates or redirects, because the list does not contain the records of
-// these names. It keeps the answers in place of a veiled CNAME below the apex, where the CNAME is
-// the only stored record of its name.
+// without records at the provider, because receivers use these answers. It keeps answers for names
+// that the list delegates or redirects, because the list does not contain the records of these
+// names. It also keeps the answers at the name of a veiled CNAME below the apex. The CNAME is the
+// only stored record of this name.
 //
 // A plan for the wanted records can depend on other names, such as the names in an SPF record. If
 // the stored records depend on names on which the servers' answers did not depend, these names were
