@@ -36,8 +36,7 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row.
 	JustReserved bool
 	// ReservedAt identifies a reservation. PreviousReservedAt is the ReservedAt of the reservation
-	// that was renewed, zero if there was none. Only ports.Domains.ReserveDomain sets these two
-	// fields.
+	// that was renewed, zero if there was none. ports.Domains.ReserveDomain sets both fields.
 	ReservedAt, PreviousReservedAt time.Time
 
 	Default     bool
@@ -57,8 +56,8 @@ type Domain struct {
 	CheckedAt time.Time
 	CreatedAt time.Time
 	// MissingSince is the time of the first discovery that did not find the domain. A discovery
-	// lists the domains of a tenant at the platform. MissingSince is zero if a later discovery
-	// found the domain. The API does not list a missing domain.
+	// lists the domains of a tenant at the platform. MissingSince is zero while the domain is not
+	// missing. The API does not list a missing domain.
 	MissingSince time.Time
 	// Observed says when each part of the domain was observed at the platform. It is zero in a
 	// domain that a use case has just loaded from the store. ports.Domains.ReserveDomain and

@@ -32,10 +32,10 @@ type Observed struct {
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is when the platform last showed a sign that the domain was removed and added again
-	// under the same name. There are three signs: Verified differs from the stored value, the
-	// domain was missing and is found again, or a verification first reads the domain and does not
-	// find it. When a caller's removal of the domain begins, the store sets Change to zero. A
-	// repeated request for the same removal leaves it as it is.
+	// under the same name. There are three signs: Verified differs from the stored value, a missing
+	// domain is found again, or a read before a repeated verification does not find the domain.
+	// When a caller's removal of the domain begins, the store sets Change to zero. A repeated
+	// request for the same removal leaves it as it is.
 	Change time.Time
 	// PreviousMissingSince keeps the MissingSince of a missing domain while a request adds the
 	// domain again. ReservedAgain sets it. It is zero for other domains.
@@ -43,7 +43,8 @@ type Observed struct {
 }
 
 // Merge returns the stored domain d, updated with seen, an observation of the domain. A part of d
-// stays only if it was observed later than the same part of seen.
+// stays if it was observed later than the same part of seen. WithRecords can also keep the service
+// records.
 func (d Domain) Merge(seen Domain) Domain {
 	foundAgain := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
 	if observation.Advance(&d.Observed.State, seen.Observed.State) {
@@ -161,8 +162,8 @@ func (d Domain) AfterMiss(at time.Time) (missed Domain, gone bool) {
 	return d, observation.IsGone(since, at)
 }
 
-// WithLaterRead returns d with the Status, Health and CheckedAt of read, unless d was read later.
-// Health.EverCorrect then has the kinds of both domains.
+// WithLaterRead returns d with the Status, Health and CheckedAt of read, and with the kinds of both
+// domains in Health.EverCorrect. It returns d unchanged if d was read later.
 func (d Domain) WithLaterRead(read Domain) Domain {
 	if read.CheckedAt.Before(d.CheckedAt) {
 		return d

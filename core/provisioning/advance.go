@@ -43,8 +43,8 @@ func (p RetryPolicy) BeginAttempt(j Job, now time.Time) (Job, Step) {
 }
 
 // CancelAttempt returns the job without the fault that BeginAttempt counted for the attempt. If a
-// step of the attempt has ended, Faults is already 0, and CancelAttempt returns the job unchanged.
-// A worker calls CancelAttempt when its own stop interrupts the attempt.
+// step of the attempt has ended without a fault, Faults is already 0, and CancelAttempt returns the
+// job unchanged. A worker calls CancelAttempt when its own stop interrupts the attempt.
 func CancelAttempt(j Job) Job {
 	j.Faults = max(j.Faults-1, 0)
 	return j
@@ -147,8 +147,8 @@ func (d *decision) checkError(err error, z Zone) bool {
 }
 
 // writeFailed updates the job after the write at the DNS provider has failed. If the outcome of the
-// write is unknown, the job repeats it. The repeated write accepts values that are already in the
-// zone.
+// write is unknown, the job repeats the step Apply, whose new plan shows whether the write took
+// effect.
 func (d *decision) writeFailed(o Observation) {
 	err := o.WriteErr
 	class, _ := classify(err)

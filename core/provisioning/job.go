@@ -64,7 +64,7 @@ type Step string
 
 // The steps. The result of each step except Wait and None is an Observation.
 const (
-	// Plan reads the DNS and makes a plan. It writes nothing.
+	// Plan reads the DNS and makes a plan. It does not change the zone.
 	Plan Step = "plan"
 	// Apply makes a new plan from the records that the provider stores. It writes that plan if
 	// Job.MayWrite allows it.
@@ -128,10 +128,11 @@ type Progress struct {
 	PlanHash string
 	// ZoneChanges counts how often the zone changed after it was planned.
 	ZoneChanges int
-	// Attempt counts the tries of the current step, and determines the next pause. Faults counts
-	// consecutive attempts that failed with an internal fault, were refused without a known reason
-	// or did not finish a step. An attempt that has just begun has not finished a step either. An
-	// attempt that the stop of its worker interrupted does not count (see CancelAttempt).
+	// Attempt determines the next pause. It grows with each pause of the current step, and with
+	// each change of the zone. Faults counts consecutive attempts that failed with an internal
+	// fault, were refused without a known reason or did not finish a step. An attempt that has just
+	// begun has not finished a step either. An attempt that the stop of its worker interrupted does
+	// not count (see CancelAttempt).
 	Attempt, Faults int
 	// StageSince is when the time limit of the current stage began. This is when the stage was
 	// entered, or when the job was retried after a required action. excludeIdle moves the start

@@ -33,7 +33,7 @@ type Observation struct {
 
 // Zone summarizes a plan and the DNS provider that serves the zone.
 type Zone struct {
-	// Provider is the id of the DNS provider, "" when there is no plugin for it.
+	// Provider is the id of the DNS provider, "" if no provider with a plugin was found.
 	Provider string
 	// FromProvider is true when the plan was made from the records that the provider stores.
 	FromProvider bool

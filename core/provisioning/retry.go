@@ -10,9 +10,9 @@ import (
 )
 
 // Retry queues a job for another attempt. A waiting job repeats its step. For a job that required
-// an action, resetForRetry chooses the step. A job that required an action gets its full time limit
-// again. A worker that has claimed the job loses its claim. Retry fails with
-// provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
+// an action, resetForRetry chooses the step and restarts the time limit. An earlier claim of the
+// job becomes invalid. Retry fails with provisioning_job_not_retryable if the job is neither
+// Waiting nor ActionRequired.
 func Retry(j Job, now time.Time) (Job, error) {
 	switch j.Status {
 	case Waiting:
