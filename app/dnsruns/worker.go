@@ -51,9 +51,9 @@ type Worker struct {
 	RunInSpan func(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error)
 }
 
-// Handle claims a job and executes its steps until the job waits, the job ends, the lease is lost
-// or the deadline of ctx is near. Handle returns nil if the job is not due or another worker has
-// claimed it. Handle fails when the store or the queue fails.
+// Handle claims a job and executes its steps. It stops when the job waits, requires an action or
+// ends, when the lease is lost, or when the deadline of ctx is near. Handle returns nil if the job
+// is not due or another worker has claimed it. Handle fails when the store or the queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	claimBegan := time.Now()
 	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
@@ -126,8 +126,7 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 	defer func() {
 		if p := recover(); p != nil {
 			e := panics.ErrorOf(p)
-			o = provisioning.Observation{Err: e}
-			advanced, _ := c.RetryPolicy.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
+			advanced, _ := c.RetryPolicy.Advance(c.job, provisioning.Observation{Err: e}, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 			_ = c.save(ctx, advanced)
 			panic(e)
 		}
@@ -158,7 +157,6 @@ func timeoutAsUnknown(ctx context.Context, err error) error {
 	return err
 }
 
-// nearDeadline reports whether too little time is left for another step.
 func nearDeadline(ctx context.Context) bool {
 	deadline, hasDeadline := ctx.Deadline()
 	return ctx.Err() != nil || hasDeadline && time.Until(deadline) < minStepTime

@@ -109,7 +109,8 @@ func nameExpectedRecord(d domain.Domain, cause error) error {
 	return fmt.Errorf("%w (%w)", fault.VerificationFailed.With("%s. It expects this record: %s at %s with the content %s", detail, expected.Type, expected.Name, expected.Value()), cause)
 }
 
-// FetchDomain reads a domain at the platform. It fails with domain_not_found.
+// FetchDomain reads a domain at the platform. It fails with domain_not_found or a different error
+// of the platform.
 func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (found domain.Platform, err error) {
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		found, err = platform.Domain(ctx, name)

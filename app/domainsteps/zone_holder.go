@@ -68,9 +68,9 @@ func (z heldZone) withWritten(changes []dns.Change, written []dns.RRSet) heldZon
 }
 
 // read returns the records from which the wanted records are planned. These are the records of the
-// provider if there is access to them, otherwise those of the public read. If the provider did not
-// answer, read marks the result as unreliable, because the zone may contain records that its name
-// servers do not show.
+// provider if there is access to them, otherwise those of the public read. If the provider gave no
+// usable answer, read marks the result as unreliable, because the zone may contain records that its
+// name servers do not show.
 func (z heldZone) read(public dns.ZoneRead, wanted ...dns.Desired) dns.ZoneRead {
 	if z.provider != nil {
 		return public.WithProviderRecords(z.records, wanted...)
