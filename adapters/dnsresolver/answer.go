@@ -122,7 +122,7 @@ func canonicalContent(rr wire.RR) string {
 	}
 }
 
-// sortValues sorts values. MX values are sorted by preference first.
+// sortValues sorts MX values by preference first.
 func sortValues(values []string, qtype uint16) {
 	slices.SortFunc(values, func(a, b string) int {
 		if qtype == wire.TypeMX {

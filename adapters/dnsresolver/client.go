@@ -111,7 +111,10 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 			mode.noEDNS = true
 			try--
 		case m.Truncated:
-			return c.exchangeTCP(ctx, serverAddr, q, mode)
+			if m, err = c.exchangeOnce(ctx, "tcp", c.tcpTimeout, serverAddr, q, mode); err != nil {
+				return nil, fmt.Errorf("%w: %w", errTruncated, err)
+			}
+			return m, nil
 		default:
 			return m, nil
 		}
@@ -120,15 +123,6 @@ func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q quest
 		return c.exchangeOnce(ctx, "tcp", c.tcpTimeout, serverAddr, q, mode)
 	}
 	return nil, err
-}
-
-// exchangeTCP sends q by TCP, after the UDP answer was truncated. Its errors wrap errTruncated.
-func (c client) exchangeTCP(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
-	m, err := c.exchangeOnce(ctx, "tcp", c.tcpTimeout, serverAddr, q, mode)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errTruncated, err)
-	}
-	return m, nil
 }
 
 // isUnroutable reports whether err means that no route to the address exists. A second attempt

@@ -138,7 +138,6 @@ func (v comparison) unreliableReason(servers []dns.Server) string {
 	}
 }
 
-// warnings returns the values of ZoneRead.Warnings for a read.
 func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
 		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })

@@ -45,8 +45,9 @@ func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 
 // walkToZone asks for the NS records of name, then of each parent name. It stops when a resolver's
 // answer shows the zone, or when the servers of the parent zone refer to the zone's servers. It
-// also stops at a public suffix, because no customer owns the zone of a public suffix. It then
-// returns dns.ReasonNotDelegated, or reasonZoneCut if a question got no answer.
+// also stops at a public suffix, because no customer owns the zone of a public suffix. It returns
+// dns.ReasonNotDelegated if an answer shows that name is in such a zone. If it finds no zone, it
+// returns reasonZoneCut if a question got no answer, otherwise dns.ReasonNotDelegated.
 func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut

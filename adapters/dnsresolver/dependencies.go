@@ -87,7 +87,6 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 	return texts, complete
 }
 
-// checkExchanges returns the MX hosts that have a problem, with the problem.
 func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[string]dns.MXProblem {
 	hosts = hosts[:min(len(hosts), maxExchanges)]
 	found := make([]dns.MXProblem, len(hosts))

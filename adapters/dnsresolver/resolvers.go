@@ -130,7 +130,6 @@ func (r *Reader) resolversAsServers() []server {
 	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxAddressesPerServer)]}}
 }
 
-// serverMode returns how the servers of a zone are asked.
 func (r *Reader) serverMode() queryMode {
 	if r.isRecursive {
 		return modeResolverAsServer

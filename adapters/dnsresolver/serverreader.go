@@ -47,10 +47,10 @@ func (sr *serverReader) queryAll(ctx context.Context) {
 	sr.wg.Go(func() { sr.queryCNAMEOrData(ctx, "autodiscover."+sr.read.name) })
 }
 
-// queryCNAMEOrData asks for the CNAME of a name. If there is none, it asks for TXT, A and AAAA. TXT
-// can be a DKIM key that was published as text instead of a CNAME. A and AAAA can be a CNAME that
-// the DNS provider replaced by addresses. queryCNAMEOrData reports whether the name has any of
-// these records.
+// queryCNAMEOrData asks for the CNAME of a name. If the name exists without a CNAME, it asks for
+// TXT, A and AAAA. TXT can be a DKIM key that was published as text instead of a CNAME. A and AAAA
+// can be a CNAME that the DNS provider replaced by addresses. queryCNAMEOrData reports whether the
+// name has any of these records.
 func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool {
 	if sr.query(ctx, question{name, wire.TypeCNAME}) {
 		return true

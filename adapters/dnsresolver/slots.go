@@ -25,8 +25,8 @@ const (
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
-// An account gets at most its share of the slots, and there are more shares than accounts. A
-// question of the next account therefore usually starts at once, even if no server of another
+// An account gets at most its share of the slots. As long as slots outnumber accounts, one share is
+// left for the next account, whose question usually starts at once, even if no server of another
 // account answers. If several questions wait for a slot, the account that holds the fewest slots
 // comes first.
 type slots struct {
