@@ -26,9 +26,9 @@ const (
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
 // An account gets at most its share of the slots. As long as slots outnumber accounts, one share is
-// left for the next account, whose question usually starts at once, even if no server of another
-// account answers. If several questions wait for a slot, the account that holds the fewest slots
-// comes first.
+// left for the next account. Its first question therefore usually starts at once, even if no server
+// of another account answers. If several questions wait for a slot, the account that holds the
+// fewest slots comes first.
 type slots struct {
 	total int
 

@@ -3,6 +3,7 @@
 package dns
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -121,26 +122,15 @@ func mergeConflict(r spfRecord) (verdict, bool) {
 	if allTerm == nil {
 		return verdict{}, true
 	}
-	mechanisms := filter(r.mechanismNames(), func(name string) bool { return name != "all" })
+	hasMechanism := slices.ContainsFunc(r.reachableTerms(), func(t spfTerm) bool { return !t.isModifier && t.name != "all" })
 	switch {
 	case allTerm.qualifier == '+':
 		return conflict(ReasonSPFPermissive), false
-	case allTerm.qualifier == '-' && len(mechanisms) == 0:
+	case allTerm.qualifier == '-' && !hasMechanism:
 		return blockingConflict(ReasonSPFNoMail), false
 	default:
 		return verdict{}, true
 	}
-}
-
-// mechanismNames returns the names of the mechanisms that receivers evaluate.
-func (r spfRecord) mechanismNames() []string {
-	var names []string
-	for _, t := range r.reachableTerms() {
-		if !t.isModifier {
-			names = append(names, t.name)
-		}
-	}
-	return names
 }
 
 // missingTerms returns the desired mechanisms, except "all", that are missing from the reachable
@@ -227,9 +217,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 // platform's own record. Such a name counts as one lookup, and checkLimits allows the write.
 func (z zoneView) onlyPlatformUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
-	for name, texts := range z.Referenced.SPF {
-		tree[name] = texts
-	}
+	maps.Copy(tree, z.Referenced.SPF)
 	for _, name := range SPFReferences(desired.text) {
 		if _, known := tree[name]; !known {
 			tree[name] = []string{spfTag}

@@ -31,30 +31,24 @@ type Status struct {
 // ReadStatus returns the status of a domain's mail records. verification holds the ownership
 // records that the platform offers. signing holds the platform's DKIM targets.
 func ReadStatus(read ZoneRead, verification []Record, signing Signing) Status {
-	selector1, selector2 := SelectorStates(read, signing)
 	return Status{
 		MX:               preferredMX(read.values(read.Domain, MX)),
 		SPF:              EscapeText(firstMatch(read.values(read.Domain, TXT), isSPF)),
 		DMARC:            EscapeText(firstMatch(read.values("_dmarc."+read.Domain, TXT), isDMARC)),
-		DKIM:             dkimStatus(selector1, selector2),
+		DKIM:             dkimStatus(SelectorStates(read, signing)),
 		VerificationSeen: slices.ContainsFunc(verification, read.publishes),
 	}
 }
 
-func dkimStatus(selectors ...SelectorState) string {
-	propagated := 0
-	for _, s := range selectors {
-		if s == SelectorPropagated {
-			propagated++
-		}
-	}
-	switch propagated {
-	case len(selectors):
+func dkimStatus(selector1, selector2 SelectorState) string {
+	first, second := selector1 == SelectorPropagated, selector2 == SelectorPropagated
+	switch {
+	case first && second:
 		return DKIMHealthy
-	case 0:
-		return Missing
-	default:
+	case first || second:
 		return DKIMPartial
+	default:
+		return Missing
 	}
 }
 

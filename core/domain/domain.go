@@ -4,9 +4,8 @@
 // many a tenant may have.
 //
 // Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
-// merges a stored domain with an observation of it. health.go says when the DNS of a
-// domain is read again, and detects drift: records that were correct in an earlier read and are no
-// longer correct.
+// merges a stored domain with an observation of it. health.go says when the DNS of a domain is read
+// again, and detects drift: records that were correct in an earlier read and are no longer correct.
 package domain
 
 import (
