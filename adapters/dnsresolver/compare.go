@@ -114,7 +114,6 @@ func (v comparison) states() []dns.Server {
 	return servers
 }
 
-// unreliableReason returns why the answers are not reliable, or "" if they are reliable.
 func (v comparison) unreliableReason(servers []dns.Server) string {
 	serving := 0
 	for _, s := range servers {

@@ -19,8 +19,8 @@ import (
 // zone is the zone that holds the records of a domain, with its name servers.
 type zone struct {
 	apex string
-	// delegation lists the name servers to which the parent zone delegates this zone, sorted. If
-	// the servers of the parent zone return no referral, it lists the zone's own NS records.
+	// delegation lists the name servers to which the parent zone delegates this zone, sorted. If no
+	// server of the parent zone returns a referral, it lists the zone's own NS records.
 	delegation []string
 	servers    []server // the servers of delegation and of the zone's NS records, or the resolvers
 	// isSecure and isBogus are the result of the resolver's DNSSEC validation.

@@ -155,7 +155,6 @@ func (s *slots) nextWaiter() *waiter {
 	return best
 }
 
-// precedes reports whether a gets a slot before b.
 func (s *slots) precedes(a, b *waiter) bool {
 	if d := s.accounts[a.account].inUse - s.accounts[b.account].inUse; d != 0 {
 		return d < 0

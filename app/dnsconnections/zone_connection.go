@@ -29,11 +29,12 @@ type ZoneConnection struct {
 
 // ForZone returns a connection that has access to the zone with this apex. It skips candidates that
 // the account no longer has. It returns the first connection whose zone serves the delegation. If
-// no zone serves it, ForZone returns the first connection that has access.
+// no zone serves it, ForZone returns the first connection that has access, unless a test failed for
+// a reason other than a rejected credential or a missing zone.
 //
 // ForZone fails with ErrNoConnection when the account has none of the candidates, and with
 // dns.NoZoneError when no candidate has access to the zone. If the test of a connection fails,
-// ForZone can return the error of the test, such as provider_credential_rejected.
+// ForZone can return the error of this test instead, such as provider_credential_rejected.
 func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidates []dnsconnection.Connection, apex string, delegation []string) (ZoneConnection, error) {
 	if owner == "" { // Open would accept the connections of any account
 		return ZoneConnection{}, ErrNoConnection
@@ -61,9 +62,9 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// The zone of best does not serve the domain. A connection whose test failed with an unknown
-	// outcome may have the zone that serves it, so ForZone returns the error of that test. Without
-	// a known delegation, no zone counts as serving the domain, so ForZone returns best.
+	// The zone of best does not serve the domain. If an error has weightUnknown, its connection may
+	// have the zone that serves the domain, so ForZone returns this error. Without a known
+	// delegation, no zone counts as serving the domain, so ForZone returns best.
 	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}

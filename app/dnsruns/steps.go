@@ -57,7 +57,6 @@ func (c *claim) observeSurvey(ctx context.Context, survey domainsteps.Survey, er
 	return survey, provisioning.Observation{Zone: provisioning.ZoneOf(survey.Holder, survey.Automation(), survey.Plan), NegativeTTL: survey.Public.NegativeTTL()}
 }
 
-// surveyAndStore makes a survey and stores its DNS state with the domain.
 func (c *claim) surveyAndStore(ctx context.Context, makeSurvey func(context.Context) (domainsteps.Survey, provisioning.Observation)) (domainsteps.Survey, provisioning.Observation) {
 	survey, o := makeSurvey(ctx)
 	if o.Err == nil {

@@ -156,7 +156,6 @@ func (s *Service) releaseReservation(ctx context.Context, owner access.AccountID
 	return s.RecordLostConsent(ctx, owner, id, cause)
 }
 
-// liveResult reads the domain's DNS and builds the result of Add.
 func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d domain.Domain, exists bool) AddResult {
 	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)

@@ -164,14 +164,12 @@ type answeringDomain struct {
 // maxProbes is the maximum number of domains that detectOutage probes.
 const maxProbes = 2
 
-// stopsAll reports whether the reads of all accounts are still stopped.
 func (b *resolverBackoff) stopsAll(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Before(b.end) && b.onlyAccount == ""
 }
 
-// stops reports whether the reads of an account are still stopped.
 func (b *resolverBackoff) stops(owner access.AccountID, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -88,9 +88,8 @@ func (s *Steps) readPublic(ctx context.Context, owner access.AccountID, survey S
 }
 
 // Replan returns a recent survey with a new plan, made from the records that the provider stores
-// now. It reads the public DNS again only if the account has no access to the zone, or if the
-// provider's records differ from the earlier read in names that the plan depends on. It fails as
-// Survey does.
+// now. It reads the public DNS again only in two cases: the account has no access to the zone, or
+// the provider's records depend on names that were not read. It fails as Survey does.
 func (s *Steps) Replan(ctx context.Context, owner access.AccountID, survey Survey) (Survey, error) {
 	if survey.zone.provider == nil {
 		return s.Survey(ctx, owner, survey.Domain.ID)

@@ -24,8 +24,8 @@ type OpenedZone struct {
 
 // OpenZone opens the zone of a domain through the account's connection to the DNS provider that
 // serves the zone now. It fails with domain_not_found, with provider_timeout if the DNS cannot be
-// read, and with dns_connection_required if no connection reaches the zone or if the provider does
-// not answer.
+// read, and with dns_connection_required if no connection reaches the zone or the provider gives no
+// usable answer.
 func (s *Steps) OpenZone(ctx context.Context, owner access.AccountID, domainID string) (OpenedZone, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {

@@ -93,7 +93,7 @@ func (l *Lease) GuardWrite(ctx context.Context, write func(context.Context) erro
 
 // RunHeld renews the lease if it is stale, and runs call with a deadline at the end of the lease.
 // It costs less than GuardWrite. However, while the lease is fresh, RunHeld does not notice that
-// the store revoked the lease. It is for calls that do no harm then.
+// the store revoked the lease. Use it for calls that do no harm after that.
 func (l *Lease) RunHeld(ctx context.Context, call func(context.Context) error) error {
 	if err := l.RenewIfStale(ctx); err != nil {
 		return err

@@ -52,7 +52,6 @@ func dkimStatus(selector1, selector2 SelectorState) string {
 	}
 }
 
-// publishes reports whether a record that the platform specifies is published.
 func (read ZoneRead) publishes(want Record) bool {
 	return slices.ContainsFunc(read.values(want.Name, want.Type), func(value string) bool {
 		if want.Type == TXT {

@@ -32,10 +32,10 @@ const attributionLimit = time.Hour
 type Resolution struct{ Made, Unmade []Write }
 
 // ResolveWrites decides which writes were made. current holds the provider's record sets. A
-// confirmed write was made. A write with an unknown outcome counts as made if it is at most
-// attributionLimit old and the zone has exactly the record sets of the write, with their values and
-// TTLs. Otherwise its values count as foreign, so that tenantry does not replace a record that
-// someone else may have published.
+// confirmed write was made. A write with an unknown outcome counts as made for the time
+// attributionLimit, while the zone has exactly its record sets, with their values and TTLs.
+// Otherwise its values count as foreign, so that tenantry does not replace a record that someone
+// else may have published.
 func ResolveWrites(writes []Write, current []RRSet, now time.Time) Resolution {
 	var r Resolution
 	for _, w := range writes {
@@ -48,7 +48,6 @@ func ResolveWrites(writes []Write, current []RRSet, now time.Time) Resolution {
 	return r
 }
 
-// isIn reports whether the zone has exactly the record sets that the write wanted.
 func (w Write) isIn(current []RRSet) bool {
 	return len(w.Changes) > 0 && !slices.ContainsFunc(w.Changes, func(c Change) bool {
 		set := Find(current, c.After.Name, c.After.Type)

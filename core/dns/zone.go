@@ -16,8 +16,8 @@ type Zone struct {
 	Name        string // the apex, in the form of Record.Name
 	NameServers []string
 	// Idle is the provider's word for the state in which it publishes no changes of the zone, such
-	// as "pending", "moved", or "secondary" (the provider copies the zone from a different server).
-	// It is empty if changes are published.
+	// as "pending", "moved" or "secondary". A provider copies a secondary zone from a different
+	// server. Idle is empty if changes are published.
 	Idle string
 }
 

@@ -17,8 +17,8 @@ type ZoneRead struct {
 	// FromProvider is true when Sets come from the provider's own list of records instead of name
 	// servers. WithProviderRecords describes the exceptions.
 	FromProvider bool
-	// Delegation lists the name servers to which the parent zone delegates the zone, sorted. If the
-	// servers of the parent zone return no referral, it lists the zone's own NS records.
+	// Delegation lists the name servers to which the parent zone delegates the zone, sorted. If no
+	// server of the parent zone returns a referral, it lists the zone's own NS records.
 	Delegation []string
 	// Servers holds the result of each authoritative server. These are the servers of Delegation
 	// and of the zone's own NS records. If only recursive resolvers are queried, Servers lists them
@@ -86,7 +86,8 @@ const ReasonNotDelegated = "not_delegated"
 const ReasonProviderUnavailable = "provider_unavailable"
 
 // ReasonProviderAhead is ZoneRead.Reason when the records that the DNS provider stores depend on
-// names that were not read, because these records differ from those that the name servers return.
+// names that were not read. This can happen while they differ from the records that the name
+// servers return.
 const ReasonProviderAhead = "provider_ahead"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches

@@ -96,7 +96,6 @@ func (z zoneView) hasWildcardAnswer(name string) bool {
 
 func (z zoneView) domainIsCNAME() bool { return len(z.setAt(z.Domain, CNAME).Values) > 0 }
 
-// findWritten returns the stored Written of a value that this service wrote for a purpose.
 func (z zoneView) findWritten(p Purpose, value string) (Written, bool) {
 	for _, w := range z.managed {
 		if w.Purpose == p && w.Value == value {

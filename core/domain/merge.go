@@ -32,10 +32,10 @@ type Observed struct {
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
 	// Change is when the platform last showed a sign that the domain was removed and added again
-	// under the same name. There are three signs: Verified differs from the stored value, a missing
-	// domain is found again, or a read before a repeated verification does not find the domain.
-	// When a caller's removal of the domain begins, the store sets Change to zero. A repeated
-	// request for the same removal leaves it as it is.
+	// under the same name. A sign is that Verified differs from the stored value, or that a missing
+	// domain is found again. It is also a sign that a read before a repeated verification does not
+	// find the domain. When a caller's removal of the domain begins, the store sets Change to zero.
+	// A repeated request for the same removal leaves it as it is.
 	Change time.Time
 	// PreviousMissingSince keeps the MissingSince of a missing domain while a request adds the
 	// domain again. ReservedAgain sets it. It is zero for other domains.

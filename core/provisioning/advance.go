@@ -283,7 +283,6 @@ func (d *decision) countFault(message string) {
 	d.wait(0)
 }
 
-// require stops the job until a person has acted.
 func (d *decision) require(action dns.ActionRequired, message string) {
 	d.Status, d.RequiredAction, d.Message = ActionRequired, action, cmp.Or(message, actionMessages[action])
 }

@@ -45,7 +45,6 @@ func (d *decision) afterApply(o Observation) {
 	}
 }
 
-// awaitPublication continues with reading the records on all servers.
 func (d *decision) awaitPublication() {
 	if d.Stage == StagePlan || d.Stage == StageApply {
 		d.enterStage(StagePropagation, ReadDNS)
@@ -86,8 +85,6 @@ func (d *decision) handleZoneChange(z Zone) bool {
 	return true
 }
 
-// confirmPublication stores the time at which publication was confirmed, and continues with the
-// step at the mail platform.
 func (d *decision) confirmPublication() {
 	d.PublishedAt = d.Now
 	if d.Stage == StagePropagation {
@@ -97,7 +94,6 @@ func (d *decision) confirmPublication() {
 	d.enterStage(StageDKIMEnablement, EnableDKIM)
 }
 
-// afterPlatformStep continues when the mail platform has completed the step.
 func (d *decision) afterPlatformStep(o Observation) {
 	switch {
 	case !o.Ready:
