@@ -98,8 +98,7 @@ func (d Domain) DKIMStatus(selector1, selector2 dns.SelectorState) string {
 	}
 }
 
-// DKIMMessage returns a sentence for a status that DKIMStatus returned. It says what to do next, or
-// what to wait for.
+// DKIMMessage returns a sentence that explains a status that DKIMStatus returned.
 func (d Domain) DKIMMessage(status string) string {
 	switch {
 	case status == DKIMEnabled:
