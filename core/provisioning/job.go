@@ -128,7 +128,7 @@ type Progress struct {
 	PlanHash string
 	// ZoneChanges counts how often the zone changed after it was planned.
 	ZoneChanges int
-	// Attempt determines the next pause. It grows with each pause of the current step, and with
+	// Attempt determines the next pause. It grows with each retry of the current step, and with
 	// each change of the zone. Faults counts consecutive attempts that failed with an internal
 	// fault, were refused without a known reason or did not finish a step. An attempt that has just
 	// begun has not finished a step either. An attempt that the stop of its worker interrupted does
