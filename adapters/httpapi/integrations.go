@@ -35,7 +35,7 @@ type createIntegrationInput struct {
 type createIntegration struct {
 	Provider    string `json:"provider" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
 	Name        string `json:"name" doc:"A label of your choice, 1 to 256 characters."`
-	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
+	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide about sending platforms."`
 	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
 }
 

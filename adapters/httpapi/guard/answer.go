@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// RefusalOf returns the error answer for err. It also stores the answer's error code and err in the
-// exchange, for the request log.
+// RefusalOf returns the error answer for err. It stores both errors in the exchange, where the
+// request log, the audit entry and recordOutcome find them.
 func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	e := exchangeOf(ctx)
 	f := fault.ErrorOf(err)

@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// beginAct puts the act of a write or of a page into the context. The act of a write has the data
-// of the request's audit entry. The act of a page contains only the client's address and the
-// request id.
+// beginAct puts the act of a request into the context. The act of an operation has the data of the
+// audit entry. Operations with the method GET get no act. The act of a page contains only the
+// client's address and the request id.
 func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

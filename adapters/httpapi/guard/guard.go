@@ -9,20 +9,20 @@
 //  1. assignRequestID sets X-Request-ID and finds the route (request_log.go, routing.go).
 //  2. trace creates the server span and the HTTP metrics (trace.go).
 //  3. logRequest writes one log line (request_log.go).
-//  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). Before the answer
-//     is sent, it writes the audit entry, unless the entry is stored already (audit.go). If the
-//     client has not sent the whole body, it closes the connection after the answer, with a delay
-//     in which the client can read the answer (linger.go). While a request waits for its client,
-//     its connection counts as waiting (clientwait.go).
-//  5. limitInFlight answers 503 if the process, the request's group or the client's address has
+//  4. recoverPanics buffers the answer, except a stream, and turns a panic into a 500 (answer.go).
+//     Before the answer is sent, it writes the audit entry, unless the entry is stored already
+//     (audit.go). If the client has not sent the whole body, it closes the connection after the
+//     answer, with a delay in which the client can read the answer (linger.go). While a request
+//     waits for its client, its connection counts as waiting (clientwait.go).
+//  5. limitInFlight answers 503 if the process, the request's group or the client's network has
 //     too many requests in flight (inflight.go). A request whose API key was accepted earlier
-//     counts for the key's account (acceptedkeys.go).
+//     counts for the key's account instead of its network (acceptedkeys.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
-//  10. beginAct puts the act, the data for the audit entry, into the context of a write or of a
-//     page (audit.go).
+//  10. beginAct puts the act, the data for the audit entry, into the context of a request for a
+//     page or for an operation whose method is not GET (audit.go).
 //  11. checkAccept answers 406 (routing.go).
 //  12. checkScope answers 403 if the API key lacks the scope of the operation, or if the operation
 //     concerns all tenants and the key is limited to some (scope.go).
@@ -211,9 +211,9 @@ type exchange struct {
 	write                *keyedWrite
 	lostKey, wasReplayed bool
 	run                  *run       // set when the operation of a write begins
-	act                  *ports.Act // the act of a write or of a page
-	// refusal is the last error that was converted to an answer. cause is the underlying error,
-	// which is only logged.
+	act                  *ports.Act // set by beginAct
+	// refusal is the last error that was converted to an answer. cause is the error before the
+	// conversion. No answer contains it.
 	refusal *fault.Error
 	cause   error
 }
@@ -266,7 +266,7 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 }
 
 // checkAPIKey returns the caller that the API key of the request identifies, like
-// keys.Service.Authenticate. It also adds the key to acceptedKeys or removes it.
+// keys.Service.Authenticate. It adds an accepted key to acceptedKeys, and removes an invalid one.
 func (g *guard) checkAPIKey(r *http.Request) (access.Caller, error) {
 	authorization := r.Header.Values("Authorization")
 	caller, err := g.keys.Authenticate(r.Context(), authorization, exchangeOf(r.Context()).client)

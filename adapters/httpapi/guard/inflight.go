@@ -20,7 +20,7 @@ import (
 // accepted, the request moves to the group "authenticated". If the process has accepted the key
 // before, the request begins in the group "authenticated". The groups "pages" and "authenticating"
 // have lower limits, so that requests without a valid key leave slots for others. Each group shares
-// its slots between clients. Files and documents need no slot, because they are in memory.
+// its slots between clients. Other requests need no slot, because their answers are in memory.
 type inFlightLimit struct {
 	max int // the number of slots of all groups together
 

@@ -190,8 +190,8 @@ const (
 	resetHeader     = "X-Ratelimit-Reset"
 )
 
-// setRateHeaders sets the four rate limit headers. The windows of the limits follow the machine's
-// clock, also in the sandbox, which has a clock of its own.
+// setRateHeaders sets the four rate limit headers. The reset time is a time of the machine's clock,
+// also in the sandbox, which has a clock of its own.
 func (g *guard) setRateHeaders(w http.ResponseWriter, name string, decision ratelimit.Verdict) {
 	header := w.Header()
 	header.Set(bucketHeader, name)

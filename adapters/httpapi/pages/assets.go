@@ -82,7 +82,7 @@ func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
 	w.Header().Set("Content-Type", asset.contentType)
 	if asset.compressed == "" {
 		w.Header().Set("Cache-Control", pageCacheControl)
-		_, _ = io.WriteString(w, asset.content()) // the client may have disconnected
+		_, _ = io.WriteString(w, asset.content()) // writes to memory, cannot fail
 		return true
 	}
 	w.Header().Set("Vary", "Accept-Encoding")

@@ -168,7 +168,7 @@ func send(w http.ResponseWriter, policy, page string) {
 	w.Header().Set("Cache-Control", pageCacheControl)
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	_, _ = io.WriteString(w, page) // the client may have disconnected
+	_, _ = io.WriteString(w, page) // writes to memory, cannot fail
 }
 
 // span is a part of a text, as plain text or as code.

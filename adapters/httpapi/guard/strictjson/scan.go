@@ -68,7 +68,7 @@ func scanEscape(rest []byte) (int, error) {
 }
 
 // codeUnit returns the UTF-16 code unit of a \uXXXX escape at the start of rest. It returns false
-// for any other escape.
+// if rest starts with anything else.
 func codeUnit(rest []byte) (rune, bool) {
 	if len(rest) < 6 || rest[0] != '\\' || rest[1] != 'u' {
 		return 0, false

@@ -8,7 +8,8 @@ import sys
 import time
 
 TOLERANCE = 300
-"""How old a message may be, in seconds. It limits how long a recorded message can be sent again."""
+"""How far the timestamp of a message may be from the current time, in seconds. This limits how
+long a recorded message can be sent again."""
 
 
 def verify(secret: str, id: str, timestamp: str, signatures: str, body: bytes) -> bool:

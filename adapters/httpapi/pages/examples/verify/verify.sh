@@ -5,7 +5,8 @@
 set -eu
 secret=$1 id=$2 timestamp=$3 signatures=$4
 
-# A message may be five minutes old. This limits how long a recorded message can be sent again.
+# The timestamp may be at most five minutes from the current time. This limits how long a recorded
+# message can be sent again.
 age=$(($(date +%s) - timestamp))
 [ "${age#-}" -le 300 ] || { echo "not verified: too old or too new" >&2; exit 1; }
 
