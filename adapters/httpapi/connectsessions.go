@@ -110,7 +110,7 @@ type connectURL struct {
 }
 
 type connectSession struct {
-	Status    string    `json:"status" enum:"pending,consented,connected,declined,expired" doc:"pending: nothing is proven yet. consented: an administrator signed in, and the consent is proven. connected: the tenant is connected to the account. declined: the link was used and nothing was connected. expired: the link expired before it was used."`
+	Status    string    `json:"status" enum:"pending,consented,connected,declined,expired" doc:"pending: nothing is proven yet. consented: an administrator signed in, and the consent is proven. connected: the tenant is connected to the account. declined: the link was used and nothing was connected. expired: the link expired before the tenant was connected."`
 	TenantID  *string   `json:"tenant_id" format:"uuid" doc:"The tenant of the consent, null until the consent is proven."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When the current link expires."`
 }

@@ -40,8 +40,8 @@ func registerProvisionDNS(api huma.API, service *dnsruns.Service) {
 		Summary:       "Provision a domain's DNS",
 		Description: "Queues a job that sets up the domain completely: it writes the records at the account's DNS provider, waits until all name " +
 			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
-			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
-			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
+			"for the job; poll the run. The request is refused if the service cannot write at the DNS provider, if no connection of the account " +
+			"has access to the zone, or if a record conflicts. After an unreliable read of the DNS, the job waits for a reliable one. A domain can have one active job.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleBegunRun, Refuses: codes(platformCodes, specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
@@ -70,7 +70,7 @@ func registerRetryJob(api huma.API, service *dnsruns.Service) {
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
-			"that was `action_required` gets its full time limit again. If the action concerned the DNS, the job plans the zone again.",
+			"that was `action_required` gets its full time limit again. After an action in the zone or at its DNS provider, the job usually plans the zone again.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, AnswerExample: exampleRetriedJob, Refuses: specificCodes(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, retriedJobOf, func(ctx context.Context, caller access.Caller, in *jobPath, encoder ports.AnswerEncoder[provisioning.Job]) (provisioning.Job, error) {
@@ -140,7 +140,7 @@ type retriedJob struct {
 
 type provisioningRun struct {
 	ID           string     `json:"id" format:"uuid" doc:"The run's id; used in paths."`
-	Status       string     `json:"status" enum:"queued,running,action_required,completed,failed" doc:"The status is derived from the jobs: running while a job is running or waiting, action_required when a job needs a person and no other job is in progress, failed when all jobs have ended and one of them failed."`
+	Status       string     `json:"status" enum:"queued,running,action_required,completed,failed" doc:"The status is derived from the jobs. running: a job is running, or a started run waits and no job needs a person. action_required: a job needs a person and no job is running. failed: all jobs have ended, and at least one of them failed."`
 	TotalDomains int        `json:"total_domains" doc:"The number of domains that were requested."`
 	CreatedAt    time.Time  `json:"created_at" doc:"When the run was requested."`
 	StartedAt    *time.Time `json:"started_at" doc:"When the first of its jobs started, null before that."`
@@ -158,7 +158,7 @@ type provisioningJob struct {
 	Status             string    `json:"status" enum:"queued,running,waiting,action_required,completed,failed" doc:"waiting: the job continues automatically at next_attempt_at. action_required: a person must act, then retry the job."`
 	Provider           *string   `json:"provider" doc:"The DNS provider that holds the zone, null while it is not known."`
 	ActionRequiredCode *string   `json:"action_required_code" enum:"dns_connection_required,dns_conflict,dns_provider_unsupported,dns_credential_rejected,dns_changed,dns_read_unreliable,domain_unavailable,propagation_timeout,verification_timeout,dkim_timeout,tenant_access_lost" doc:"The action that a person must take, null for none."`
-	Message            *string   `json:"message" doc:"The required action as a sentence, or what the job waits for. Null if there is neither."`
+	Message            *string   `json:"message" doc:"The required action as a sentence, what the job waits for, or why it failed. Null if it is none of these."`
 	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job makes its next attempt. If it makes none, when it made the last one."`
 }
 

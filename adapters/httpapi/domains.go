@@ -68,7 +68,7 @@ func registerAddDomain(api huma.API, service *domains.Service) {
 		Summary: "Add a domain",
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
 			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. If the tenant already " +
-			"has the domain, `status` is `exists` and nothing is changed.",
+			"has the domain, `status` is `exists` and nothing is changed at the mail platform.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Creates: event.Domain, RequestExample: exampleAddDomain, AnswerExample: exampleAddedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),

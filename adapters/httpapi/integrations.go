@@ -35,7 +35,7 @@ type createIntegrationInput struct {
 type createIntegration struct {
 	Provider    string `json:"provider" doc:"The sending platform's id. GET /v1/me lists the sending platforms."`
 	Name        string `json:"name" doc:"A label of your choice, 1 to 256 characters."`
-	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide about sending platforms."`
+	APIKey      string `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential, in the form that the guide about sending platforms describes. It is tested, stored encrypted and never shown."`
 	WorkspaceID string `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
 }
 
@@ -146,7 +146,7 @@ type IntegrationEntry struct {
 	ProviderWorkspaceName *string              `json:"provider_workspace_name" doc:"The workspace's name, null if it has none."`
 	Status                string               `json:"status" enum:"connected,failed" doc:"failed: the platform no longer accepts the credential."`
 	LastTestedAt          time.Time            `json:"last_tested_at" doc:"When the credential was last tested."`
-	HasError              bool                 `json:"has_error" doc:"Whether the last test or refresh failed."`
+	HasError              bool                 `json:"has_error" doc:"Whether the last test or refresh failed, or the platform has rejected the credential since then."`
 	CreatedAt             time.Time            `json:"created_at" doc:"When it was added."`
 	UpdatedAt             time.Time            `json:"updated_at" doc:"When it last changed."`
 	Capabilities          platformCapabilities `json:"capabilities" doc:"What this integration can do. This depends on the platform, the credential and the operator's settings."`
@@ -167,7 +167,7 @@ type integrationDetail struct {
 type connectionCounts struct {
 	Total        int  `json:"total" doc:"Mailboxes that have or had a connection through this integration: the sum of the other counts."`
 	Connected    int  `json:"connected" doc:"Mailboxes with which the platform can send."`
-	Pending      int  `json:"pending" doc:"Mailboxes with a sign-in in progress."`
+	Pending      int  `json:"pending" doc:"Mailboxes with a sign-in in progress, or whose account the platform is still setting up."`
 	Failed       int  `json:"failed" doc:"Mailboxes to which the platform cannot sign in, or whose last sign-in failed."`
 	Disconnected int  `json:"disconnected" doc:"Mailboxes that are no longer at the platform."`
 	Other        int  `json:"other" doc:"Mailboxes whose disconnect has an unknown outcome, or for which the platform reports an unknown state."`
@@ -175,7 +175,7 @@ type connectionCounts struct {
 }
 
 type testedIntegration struct {
-	Status        string    `json:"status" enum:"connected,failed" doc:"failed: the platform no longer accepts the credential."`
+	Status        string    `json:"status" enum:"connected,failed" doc:"failed: the platform rejects the credential, or the plan of the credential has ended."`
 	IntegrationID string    `json:"integration_id" format:"uuid" doc:"The integration."`
 	Provider      string    `json:"provider" doc:"Its platform."`
 	Message       string    `json:"message" doc:"The result as a sentence, with what to do."`
@@ -222,7 +222,7 @@ type begunSession struct {
 }
 
 type sessionState struct {
-	Status              string     `json:"status" enum:"pending,connected,failed,expired" doc:"connected, failed and expired are final. failed: the sign-in was declined, or a different account than the mailbox's signed in. Nothing was connected."`
+	Status              string     `json:"status" enum:"pending,connected,failed,expired" doc:"connected and failed are final. expired can still become connected, if a concurrent request finds the sign-in. failed: for example, the sign-in was declined, or a different account than the mailbox's signed in."`
 	IntegrationID       string     `json:"integration_id" format:"uuid" doc:"The integration."`
 	MailboxID           string     `json:"mailbox_id" format:"uuid" doc:"The mailbox."`
 	SessionID           string     `json:"session_id" format:"uuid" doc:"The session."`
@@ -235,10 +235,10 @@ type sessionState struct {
 type refreshedMailboxes struct {
 	IntegrationID  string `json:"integration_id" format:"uuid" doc:"The integration."`
 	Provider       string `json:"provider" doc:"Its platform."`
-	Checked        int    `json:"checked" doc:"The number of mailboxes that were compared with the platform's list."`
-	Connected      int    `json:"connected" doc:"The number of these mailboxes that are connected now."`
+	Checked        int    `json:"checked" doc:"The number of mailboxes that could be connected through the integration, including those of error_count."`
+	Connected      int    `json:"connected" doc:"The number of these mailboxes that are connected now. For a mailbox of error_count, the stored state counts."`
 	NewlyConnected int    `json:"newly_connected" doc:"The number of connected mailboxes that were not connected before."`
-	Unchanged      int    `json:"unchanged" doc:"The number of mailboxes whose state did not change."`
+	Unchanged      int    `json:"unchanged" doc:"The number of mailboxes that were read and whose state did not change."`
 	ErrorCount     int    `json:"error_count" doc:"The number of mailboxes that could not be read."`
 	Status         string `json:"status" enum:"completed,partial" doc:"partial: the mailboxes of error_count could not be read, and their connections were not changed. If the list could not be read completely, no connection was changed."`
 }

@@ -139,7 +139,7 @@ type readiness struct {
 	DomainsTotal      int     `json:"domains_total" doc:"All custom domains."`
 	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
-	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The next step, null if no step is left. reconnect: an administrator of the tenant gives consent again. grant_role: an administrator assigns the service its role at the mail server, then run a sync. sync: run a sync. The other values name a step for a domain or for mailboxes."`
+	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The next step, null if no step is left. reconnect: an administrator of the tenant gives consent again. grant_role: an administrator assigns the service its role at the mail server or gives consent again, as the message of a sync says; then run a sync. sync: run a sync. The other values name a step for a domain or for mailboxes."`
 
 	Headroom nullable[headroom] `json:"headroom" doc:"How close the tenant is to the sending limit of its mail platform. Null until a sync has read its licences, and if the platform publishes no limit. This is an estimate; nothing else depends on it."`
 }
@@ -163,7 +163,7 @@ type synced struct {
 type bootstrap struct {
 	Status  string `json:"status" enum:"ready,pending,failed" doc:"The state of the setup."`
 	Message string `json:"message" doc:"The state as a sentence."`
-	Skipped bool   `json:"skipped" doc:"Whether the setup was skipped."`
+	Skipped bool   `json:"skipped" doc:"Always false: the setup is never skipped."`
 }
 
 type smtpAuth struct {
@@ -178,7 +178,7 @@ type discovered struct {
 	DefaultDomain    string  `json:"default_domain" doc:"The primary verified custom domain, otherwise the built-in one."`
 	DomainCount      int     `json:"domain_count" doc:"Custom domains on the tenant."`
 	UserMailboxCount int     `json:"user_mailbox_count" doc:"Licensed user mailboxes, which the service does not change."`
-	MailboxError     *string `json:"mailbox_error" doc:"Why mailboxes could not be listed, or null."`
+	MailboxError     *string `json:"mailbox_error" doc:"Why mailboxes could not be listed or user mailboxes could not be counted, or null."`
 }
 
 func tenantSummaryOf(t tenant.Tenant) tenantSummary {
