@@ -235,7 +235,7 @@ type sessionState struct {
 type refreshedMailboxes struct {
 	IntegrationID  string `json:"integration_id" format:"uuid" doc:"The integration."`
 	Provider       string `json:"provider" doc:"Its platform."`
-	Checked        int    `json:"checked" doc:"The number of mailboxes that could be connected through the integration, including those of error_count."`
+	Checked        int    `json:"checked" doc:"The number of mailboxes that this service created in tenants of the account, including those of error_count."`
 	Connected      int    `json:"connected" doc:"The number of these mailboxes that are connected now. For a mailbox of error_count, the stored state counts."`
 	NewlyConnected int    `json:"newly_connected" doc:"The number of connected mailboxes that were not connected before."`
 	Unchanged      int    `json:"unchanged" doc:"The number of mailboxes that were read and whose state did not change."`

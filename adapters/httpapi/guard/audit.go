@@ -181,7 +181,7 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 	if outcome == nil && act.State() == ports.ActNew {
 		return nil
 	}
-	if outcome != nil && isUnauthorizedOrForbidden(a.status) && a.header.Get("X-RateLimit-Bucket") == "" {
+	if outcome != nil && isUnauthorizedOrForbidden(a.status) && a.header.Get(bucketHeader) == "" {
 		if err := g.countDenied(r, a, e); err != nil {
 			return err
 		}

@@ -24,9 +24,9 @@
 //  10. beginAct puts the act, the data for the audit entry, into the context of a request for a
 //     page or for an operation whose method is not GET (audit.go).
 //  11. checkAccept answers 406 (routing.go).
-//  12. checkScope answers 403 if the API key lacks the scope of the operation, or if the operation
-//     concerns all tenants and the key is limited to some (scope.go).
-//  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
+//  12. checkScope answers 403 if the API key lacks the scope of the operation, or if the key is
+//     limited to some tenants and the operation needs a key for all (scope.go).
+//  13. checkIdempotencyKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
 //  14. readBody reads the body, or answers 400, 401, 402, 413, 415 or 503 (body.go).
 //  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409 or 429
 //     (idempotency.go).
@@ -148,7 +148,7 @@ func (g *guard) steps() []step {
 		g.beginAct,
 		g.checkAccept,
 		g.checkScope,
-		g.checkKey,
+		g.checkIdempotencyKey,
 		g.readBody,
 		g.replayStored,
 		g.limitRate,

@@ -186,8 +186,8 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 	return g.idempotency.Keys.Claim(ctx, claim)
 }
 
-// checkKey answers 400 if a write has no valid Idempotency-Key header.
-func (g *guard) checkKey(next http.Handler) http.Handler {
+// checkIdempotencyKey answers 400 if a write has no valid Idempotency-Key header.
+func (g *guard) checkIdempotencyKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !exchangeOf(r.Context()).route.rules.Write {
 			next.ServeHTTP(w, r)

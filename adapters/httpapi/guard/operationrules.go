@@ -22,8 +22,7 @@ type OperationRules struct {
 	Bucket Bucket
 	// Scope is the scope that the API key must have, or access.NoScope.
 	Scope access.Scope
-	// AllTenants is true for an operation that always concerns all tenants of the account. A key
-	// that is limited to some tenants may not call it.
+	// AllTenants is true for an operation that a key which is limited to some tenants may not call.
 	AllTenants bool
 	// ManagesKeys is true for a write whose answer depends on all bounds of the caller's key. The
 	// stored answer is replayed only to keys with the same bounds.

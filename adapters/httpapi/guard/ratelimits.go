@@ -106,9 +106,9 @@ type concurrencyLimit struct {
 	detail string // the detail of the refusal, in which %d stands for max
 }
 
-// concurrencyLimit returns the concurrency limit for a request with these rules. limited is false
+// concurrencyLimitOf returns the concurrency limit for a request with these rules. limited is false
 // if there is no such limit.
-func (g *guard) concurrencyLimit(rules OperationRules, r *http.Request) (c concurrencyLimit, limited bool) {
+func (g *guard) concurrencyLimitOf(rules OperationRules, r *http.Request) (c concurrencyLimit, limited bool) {
 	switch {
 	case rules.Bucket == ProviderHeavy || rules.Bucket == ProviderHeavyWrites || rules.CallsProviderIf != nil && rules.CallsProviderIf(peekBody(r)):
 		c = concurrencyLimit{ProviderConcurrency, "account:", g.limits.MaxProviderOperations, "the account already has %d operations in progress that call providers"}
@@ -143,7 +143,7 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 		if !ok {
 			return
 		}
-		if limit, limited := g.concurrencyLimit(e.route.rules, r); limited {
+		if limit, limited := g.concurrencyLimitOf(e.route.rules, r); limited {
 			maximum := limit.max
 			if g.limits.Off {
 				maximum = math.MaxInt32

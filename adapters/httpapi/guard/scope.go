@@ -5,7 +5,7 @@ package guard
 import "net/http"
 
 // checkScope answers 403 if the key lacks the scope of the operation. It also answers 403 if the
-// key is limited to some tenants and the operation concerns all tenants.
+// key is limited to some tenants and the operation has OperationRules.AllTenants.
 func (g *guard) checkScope(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -10,7 +10,7 @@
 //
 // Start reading with document.go. operation.go documents operations. components.go has the parts
 // that operations share: error answers, examples of errors, and headers. events.go has the schemas
-// of events.
+// of events, and the requests to webhooks.
 package openapi
 
 import (
