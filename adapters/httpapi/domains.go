@@ -210,7 +210,7 @@ type dkimReport struct {
 	DomainName    string    `json:"domain_name" doc:"The domain, in A-labels."`
 	DKIMStatus    string    `json:"dkim_status" enum:"pending,ready,enabled" doc:"The state of DKIM."`
 	Selectors     selectors `json:"selectors" doc:"The two selector records."`
-	ReadyToEnable bool      `json:"ready_to_enable" doc:"Whether enable-dkim can succeed now."`
+	ReadyToEnable bool      `json:"ready_to_enable" doc:"Whether DKIM signing can be enabled now. False if it is enabled already."`
 	LastChecked   time.Time `json:"last_checked" doc:"The time of this read."`
 }
 
