@@ -75,8 +75,8 @@ type Options struct {
 	// Pages serves all paths under /connect/, if it is set. Requests for pages pass the same steps.
 	// Steps that concern only operations do nothing for a page.
 	Pages http.Handler
-	// Log receives one line per request, and other messages. Its handler must add the request id and
-	// the trace id from the context. The default is slog.Default.
+	// Log receives one line per request, and other messages. Its handler must add the request id
+	// and the trace id from the context. The default is slog.Default.
 	Log *slog.Logger
 	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted. A
 	// request through a trusted proxy counts for the client's address in that header.

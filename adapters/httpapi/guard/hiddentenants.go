@@ -15,9 +15,9 @@ import (
 // tenantParameter is the name of the parameters in paths and queries that contain a tenant's GUID.
 const tenantParameter = "tenant_id"
 
-// hideTenants hides the tenants that the key must not see. It replaces their ids, and malformed ids,
-// in the path and the query with an id that no tenant has. The operation then runs the same queries
-// as for an unknown tenant, and returns the same answer.
+// hideTenants hides the tenants that the key must not see. In the path and the query, it replaces
+// their ids and malformed ids with an id that no tenant has. The operation then runs the same
+// queries as for an unknown tenant, and returns the same answer.
 func (g *guard) hideTenants(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -4,8 +4,8 @@ import { createHmac, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 
 /**
- * How far the timestamp of a message may be from the current time, in seconds. This limits how long a
- * recorded message can be sent again.
+ * How far the timestamp of a message may be from the current time, in seconds. This limits how long
+ * a recorded message can be sent again.
  */
 const tolerance = 300;
 
