@@ -34,7 +34,7 @@ func registerKeyOperations(api huma.API, service *keys.Service) {
 	registerListKeys(api, service)
 	registerCreateKey(api, service)
 	registerRevokeKey(api, service)
-	registerRenewKey(api, service)
+	registerRotateKey(api, service)
 	registerRotateOwnKey(api, service)
 }
 
@@ -92,7 +92,7 @@ func registerRevokeKey(api huma.API, service *keys.Service) {
 	})
 }
 
-func registerRenewKey(api huma.API, service *keys.Service) {
+func registerRotateKey(api huma.API, service *keys.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
 		OperationID: "rotate-key", Method: http.MethodPost, Path: "/v1/keys/{key_id}/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate an API key",
