@@ -37,7 +37,7 @@ type integrationRow struct {
 	HasError      bool
 	LastTestedAt  time.Time `bun:",nullzero"`
 	RefreshedAt   time.Time `bun:",nullzero"`
-	BeganAt       time.Time // when the last refresh began that was not limited to some tenants
+	BeganAt       time.Time // when the last refresh of all tenants began, the zero time before the first
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
@@ -175,8 +175,8 @@ func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, 
 	return rows, err
 }
 
-// removeIntegrations deletes integrations that lockIntegrations returned, with their credentials
-// and connections.
+// removeIntegrations deletes integrations that lockIntegrations returned. Foreign keys delete their
+// connections and OAuth sessions.
 func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string, rows []integrationRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -216,9 +216,9 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	return convertAll(rows, integrationRow.integration), err
 }
 
-// maxRefreshTries is the maximum number of attempts to save a refresh. An attempt fails if another
-// integration claims a mailbox of the refresh at the same time, usually for an OAuth session. A
-// session claims only one mailbox, so it makes only one attempt fail.
+// maxRefreshTries is how often SaveRefresh calls saveRefresh, which itself retries its transaction
+// (see database.DB.RetryWrite). The transaction fails with ErrDuplicate if a different integration
+// claims a mailbox of the refresh at the same time, usually for an OAuth session.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
@@ -279,13 +279,13 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 	return slices.SortedFunc(maps.Values(lastOfMailbox), func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })
 }
 
-// mergeRefreshed stores the state of the integration that a refresh observed, and the time when the
-// refresh began. It returns false if the connections of a refresh that began later are stored
-// already.
+// mergeRefreshed stores the state of the integration that a refresh observed. isNewest is false if
+// the connections of a refresh of all tenants that began later are stored already.
 //
-// A refresh by a key that is limited to some tenants stores connections of only their mailboxes.
-// mergeRefreshed does not store the time when such a refresh began. Otherwise that time would delay
-// the next scheduled refresh, and an older refresh of all tenants could no longer be saved.
+// mergeRefreshed stores when a refresh of all tenants began. It does not do so for a refresh by a
+// key that is limited to some tenants, which stores connections of only their mailboxes. Otherwise
+// that time would delay the next scheduled refresh, and an older refresh of all tenants could no
+// longer be saved.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
 	var beganAt time.Time
 	if _, isLimited := ports.VisibleTenants(ctx); !isLimited {
@@ -317,8 +317,8 @@ func savableConnections(ctx context.Context, tx bun.IDB, parent integrationRow, 
 	}), nil
 }
 
-// saveBatch stores the rows whose stored connection has not changed since the refresh began. It
-// returns the number of stored rows.
+// saveBatch stores the rows, except those whose stored connection has changed since the refresh
+// began. It returns the number of stored rows.
 func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int, error) {
 	stored, err := s.lockConnections(ctx, tx, rows[0].AccountID, rows[0].IntegrationID, convertAll(rows, func(r connectionRow) string { return r.MailboxID })...)
 	if err != nil {
@@ -348,8 +348,8 @@ func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow,
 	if err != nil {
 		return 0, err
 	}
-	// A concurrent transaction can have inserted a connection after lockConnections. The statement
-	// does not change a connection that was updated after began.
+	// After lockConnections, a concurrent transaction can have inserted a connection. The INSERT
+	// leaves it unchanged if it was updated after began.
 	saved := setOf(savedMailboxIDs)
 	changed = slices.DeleteFunc(changed, func(c change[connectionRow]) bool { return !saved[c.after.MailboxID] })
 	return len(changed), emitConnections(ctx, tx, rows[0].AccountID, changed)

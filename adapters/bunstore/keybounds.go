@@ -67,7 +67,7 @@ func addBounds(details map[string]string, row keyBoundsRow) {
 	}
 }
 
-// storedBounds holds the columns of api_key_bounds from a left join. All fields are nil for a key
+// storedBounds holds columns of api_key_bounds from a left join. All fields are nil for a key
 // without a row.
 type storedBounds struct {
 	scopes, tenants, networks *string
@@ -122,10 +122,12 @@ func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 	return err
 }
 
-// The context of a request limits the visible tenants, with ports.WithTenants, if the request's key
-// is limited to some tenants. Methods that read lists, or that find an object by its own id, use
-// the functions below. Methods that get the id of the tenant do not need them, because package
-// httpapi/guard has replaced the id of an invisible tenant with an unknown id.
+// If the key of a request is limited to some tenants, only these tenants are visible in the
+// request's context (see ports.WithTenants). The functions below apply the limit to lists, and to
+// objects that are found by their own ids. For the event log and the audit entries, package httpapi
+// passes the visible tenants in the query. Methods that get a tenant's id from the path or the
+// query need no check, because package httpapi/guard has replaced the id of an invisible tenant
+// with an unknown id.
 
 func isVisible(ctx context.Context, id tenant.GUID) bool {
 	tenants, limited := ports.VisibleTenants(ctx)

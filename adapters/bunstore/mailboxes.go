@@ -66,8 +66,8 @@ func (r mailboxRow) mailbox() mailbox.Mailbox {
 	}
 }
 
-// domainOf returns the part of an address after its last "@". Without an "@" it returns the whole
-// address, because a provider's data can be anything.
+// domainOf returns the part of an address after its last "@", or the whole address if it has no
+// "@".
 func domainOf(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }
@@ -252,8 +252,8 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orNotFound(err, domainNotFound())
 }
 
-// mailboxesOfDomain returns the mailboxes of a domain. missing holds those that are missing at the
-// platform.
+// mailboxesOfDomain returns the mailboxes of a domain in all stages. missing holds the mailboxes
+// that are marked as missing, and present the others.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	selectOfDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
@@ -329,8 +329,9 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, newSpecs [
 	return rows, err
 }
 
-// renewReservations stores a new time of reservation for each requested mailbox that is not created
-// yet. The grace period of its creation begins again at this time.
+// renewReservations stores a new time of reservation for each requested mailbox in the stage
+// reserved or creating. The grace period of the creation (unfinishedGrace) begins again at this
+// time.
 func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
 	for i := range rows {
 		row := &rows[i]

@@ -18,8 +18,8 @@ import (
 )
 
 // observationRow contains when the parts of a tenant, domain, mailbox or integration were last
-// observed, and since when the object is missing at the platform. It is stored in one of the tables
-// below.
+// observed. For a domain or mailbox it also contains since when the object is missing at the
+// platform. It is stored in one of the tables below.
 type observationRow struct {
 	bun.BaseModel `bun:"table:domain_observations,alias:o"`
 
@@ -261,8 +261,8 @@ func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (
 	return row, orNotFound(err, mailboxNotFound())
 }
 
-// saveMailboxes stores the columns of changed mailboxes that come from the platform, and the
-// observations.
+// saveMailboxes stores the stage of changed mailboxes, the columns that come from the platform, and
+// the observations. It emits the events of the changes.
 func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, changes ...change[mailbox.Mailbox]) error {
 	rows := make([]observationRow, 0, len(changes))
 	for _, c := range changes {

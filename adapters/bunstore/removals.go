@@ -36,8 +36,8 @@ type domainRemovalRow struct {
 }
 
 // removedMailboxRow is a mailbox that was removed at RemovedAt. Until observation.ReplicaLag after
-// RemovedAt, MailboxRemoved reports the mailbox, and discoveries that began in this time ignore it.
-// A request to which the platform shows such a mailbox reads again, or fails.
+// RemovedAt, MailboxRemoved returns true for it. Discoveries that began before the end of this time
+// ignore the mailbox.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -68,8 +68,8 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	return err
 }
 
-// deleteTenant deletes a tenant and its holderRow. It deletes the tenant's mailboxes, policies and
-// domains itself, because it emits their events. Foreign keys delete the other rows of the tenant.
+// deleteTenant deletes a tenant and its holderRow. Before that, it deletes the mailboxes, domains
+// and policies whose deletion emits events. Foreign keys delete the other rows of the tenant.
 // deleteTenant reports whether the account held the tenant. It takes its locks in the same order as
 // SaveDiscovery, so that the two do not deadlock.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
@@ -287,7 +287,7 @@ func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id t
 // If the outcome of a block is unknown, it marks the mailbox as missing instead, because only an
 // enforcement pass can find out whether the platform blocks the mailbox (see unblockGone).
 //
-// Both cases emit one event of the type removalType (see emitMailbox). When a discovery later
+// In both cases deleteOrMarkMissing emits the same event (see emitMailbox). When a discovery later
 // deletes the row of the missing mailbox, it emits no second event.
 func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, removalType event.Type, now time.Time) error {
 	deletable, unblocks, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.DiscoveryResult{Began: now, At: now})
@@ -318,8 +318,8 @@ func (s *Store) deleteOrMarkMissing(ctx context.Context, tx bun.IDB, t tenantRow
 }
 
 // leaveOutRemovedMailboxes deletes from found the mailboxes of a tenant that were removed less than
-// observation.ReplicaLag before the discovery began, or later. It also deletes the records of
-// earlier removals.
+// observation.ReplicaLag before the discovery began, or later. It also deletes the
+// removedMailboxRows of earlier removals.
 func leaveOutRemovedMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, began time.Time) error {
 	since := storedTime(began.Add(-observation.ReplicaLag))
 	_, err := tx.NewDelete().Model((*removedMailboxRow)(nil)).Where("rm.account_id = ?", t.AccountID).

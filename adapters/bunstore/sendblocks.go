@@ -36,8 +36,8 @@ type blockReasonRow struct {
 	DecidedAt  time.Time
 }
 
-// intentRow is a change that an enforcement pass makes at the platform. The row exists until the
-// outcome of the change is known.
+// intentRow is a change that an enforcement pass is about to make at the platform. The row exists
+// until the outcome of the change is known.
 type intentRow struct {
 	bun.BaseModel `bun:"table:send_intents,alias:si"`
 
@@ -66,7 +66,8 @@ func (r intentRow) change(id tenant.GUID) sendlimit.Change {
 
 // SaveChanges implements ports.TenantClaims.
 func (s *Store) SaveChanges(ctx context.Context, claim ports.TenantClaim, c ports.SendChanges) (bool, error) {
-	// All transactions change mailboxes in the same order, so that they do not deadlock.
+	// Like lockMailboxes, SaveChanges locks mailboxes in the order of their ids, so that the
+	// transactions do not deadlock.
 	changes := slices.Clone(c.Done)
 	slices.SortFunc(changes, func(a, b sendlimit.Change) int { return cmp.Compare(a.MailboxID, b.MailboxID) })
 	return s.inTenantClaim(ctx, "save changes of mailboxes", claim, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
@@ -215,8 +216,9 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, mailboxes []mai
 	return reasons, nil
 }
 
-// sendState returns the mailbox in the form that enforcement evaluates. reason is zero for a block
-// that an earlier release stored. The field ExceededLimit of the result is then zero.
+// sendState returns the mailbox in the form that enforcement evaluates. For a block that an earlier
+// release stored, reason is zero. The result then has the time of the block's event as BlockedAt,
+// and no ExceededLimit.
 func (r mailboxRow) sendState(reason blockReasonRow) sendlimit.MailboxState {
 	state := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, OwnLimit: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !state.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {

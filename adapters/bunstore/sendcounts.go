@@ -212,7 +212,7 @@ func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id ten
 	})
 }
 
-// sendingRow is a tenant left-joined with one of its counted mailboxes.
+// sendingRow is a tenant with its licences, left-joined with one of its counted mailboxes.
 type sendingRow struct {
 	TimeZone     string
 	Paid         int

@@ -292,7 +292,7 @@ func orNotFound(err, refusal error) error {
 	return err
 }
 
-// batchSize is the number of rows per statement if a long list is split.
+// batchSize is the maximum number of rows or ids per statement if a long list is split.
 const batchSize = 500
 
 func convertAll[A, B any](list []A, convert func(A) B) []B {
@@ -309,7 +309,7 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 // accountKey returns the account's id in the form in which it is stored.
 func accountKey(owner access.AccountID) string { return ident.ParseOrZero(string(owner)) }
 
-// requireRow returns refusal if the statement changed no row.
+// requireRow returns refusal if the statement succeeded but changed no row.
 func requireRow(res sql.Result, err, refusal error) error {
 	if err != nil {
 		return err

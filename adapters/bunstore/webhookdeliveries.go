@@ -111,8 +111,9 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 	return claimed[0], true, nil
 }
 
-// resultRow is the result of a try, in a list of SQL values. Its columns must not have the names of
-// columns that saveResults changes, because these names would be ambiguous in the UPDATE.
+// resultRow is the result of a try, in a list of SQL values. Except for account_id, its columns
+// must not have names of columns of deliveries. Otherwise an unqualified name in saveResults, such
+// as id after RETURNING, would be ambiguous.
 type resultRow struct {
 	AccountID  string `bun:"type:uuid"`
 	DeliveryID string `bun:"type:uuid"`
@@ -279,8 +280,9 @@ func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webh
 }
 
 // checkDeliveryCursor fails with cursor_expired if the account has no delivery with this id.
-// Deliveries are deleted in order of age, so all older deliveries are gone too. checkDeliveryCursor
-// fails with invalid_request if the delivery belongs to a different webhook.
+// DropDeliveries deletes the oldest deliveries first, so all deliveries that are older than a
+// dropped one are gone too. checkDeliveryCursor fails with invalid_request if the delivery belongs
+// to a different webhook.
 func checkDeliveryCursor(ctx context.Context, tx bun.IDB, hook webhookRow, id string) error {
 	var webhooks []string
 	err := tx.NewSelect().Model((*deliveryRow)(nil)).Column("webhook_id").Where("wd.account_id = ?", hook.AccountID).

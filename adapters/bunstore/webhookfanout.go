@@ -20,7 +20,7 @@ import (
 
 // AccountsWithNewEvents implements ports.Deliveries. The order is random. If the accounts were in
 // the order of their ids, the last accounts would wait as long as the first accounts have new
-// events. Also, all processes would lock the same accounts.
+// events. Also, all processes would lock the webhooks of the same accounts.
 func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.db.RunRead(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
@@ -101,9 +101,9 @@ type logSpan struct {
 
 // spansOf returns the spans of events that the webhooks get next, and the webhooks' new positions.
 // limit is the maximum number of events in a span. The first span of an account begins at the
-// lowest position of the account's webhooks. A webhook whose position is at or after the end of the
-// current span begins the next span. A webhook that lags far behind therefore does not delay the
-// account's other webhooks.
+// lowest position of the account's webhooks, but not before the last dropped event. A webhook whose
+// position is at or after the end of the current span begins the next span. A webhook that lags far
+// behind therefore does not delay the account's other webhooks.
 func spansOf(hooks []webhookRow, logs []eventLogRow, limit int) (spans []logSpan, positions []webhookPosition) {
 	logByAccount := map[string]eventLogRow{}
 	for _, log := range logs {
@@ -154,9 +154,10 @@ type addedDeliveries struct {
 
 // add adds the deliveries of one webhook, and claims as many of them as the endpoint may get at
 // once and the slots allow. add adds the webhook to waiting if only slots are lacking. Deliveries
-// beyond the maximum of the endpoint are claimed when another delivery to it has finished. If one
-// of those was claimed before this transaction, its result may be stored before the new deliveries
-// are committed, and then claims none of them. Therefore add adds the webhook to waiting then too.
+// beyond the endpoint's maximum are claimed when another delivery to the endpoint ends. A delivery
+// that was claimed before this transaction can end before the new deliveries are committed. Its end
+// then claims none of them. If there is such a delivery, add therefore also adds the webhook to
+// waiting.
 func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	w := p.hook.webhook()
 	standing, waits := a.slots.Standing(w), false
@@ -183,7 +184,7 @@ func (a *addedDeliveries) add(p webhookPosition, events []event.Event) {
 	}
 }
 
-// insertDeliveries inserts new deliveries. Those with an epoch are claimed, so they get a lease.
+// insertDeliveries inserts new deliveries. Rows with an epoch are claimed, so they get a lease.
 func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliveryRow, lease time.Duration) error {
 	slices.SortStableFunc(rows, func(a, b deliveryRow) int { return cmp.Compare(b.Epoch, a.Epoch) })
 	firstUnclaimed := slices.IndexFunc(rows, func(r deliveryRow) bool { return r.Epoch == 0 })
@@ -292,7 +293,8 @@ type unclaimedRow struct {
 }
 
 // unclaimedDeliveries returns the unclaimedRows of webhooks, keyed by webhook id. For each webhook
-// it reads only the beginning of an index, so a long backlog does not make it slower.
+// it reads only the first entries of two ranges of an index, so a long backlog does not make it
+// slower.
 func (s *Store) unclaimedDeliveries(ctx context.Context, tx bun.IDB, keys []webhookKey, now time.Time) (map[string]unclaimedRow, error) {
 	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").

@@ -133,8 +133,8 @@ func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (web
 	return row, orNotFound(err, webhookNotFound())
 }
 
-// lockWebhook returns a webhook and locks its row. Transactions that also lock deliveries lock the
-// webhook first.
+// lockWebhook returns a webhook and locks its row. A transaction that locks a webhook and its
+// deliveries locks the webhook first.
 func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (webhookRow, error) {
 	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
 }
