@@ -106,9 +106,9 @@ func ByCredential(fingerprint string) FaultDomain {
 	}
 }
 
-// ByProvider lets all credentials share the provider's circuit. If ownServer returns true for a
-// call, the credential has its own server and therefore its own circuit. Each call counts against
-// the budgets of its credential.
+// ByProvider lets all credentials of a provider share one circuit, unless ownServer returns true
+// for a call. The credential then has its own server and therefore its own circuit. Each call
+// counts against the budgets of its credential.
 func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultDomain {
 	return func(ctx context.Context, _ wire.Call) (circuitDomain, budgetDomain string) {
 		if ownServer(ctx) {
@@ -120,7 +120,8 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 
 // Interceptor returns an interceptor that sends a call only if its circuit and its budgets allow
 // it. A call that the circuit refuses fails with outcome.Down. A call that exceeds a budget fails
-// with outcome.Throttled.
+// with outcome.Throttled. A call of a request that has lost its lease fails with
+// service_unavailable (see ports.Stopped).
 //
 // A write never tests a half-open circuit, because its outcome could stay unknown if the provider
 // still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If the

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The function that run passes to gobreaker returns these errors instead of the error of the call.
+// The function that run passes to gobreaker returns one of these errors, or nil, instead of the
+// error of the call.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
@@ -181,13 +182,13 @@ func (c *circuit) remainingOpenTime() time.Duration {
 	timeOpen := time.Since(c.createdAt) - time.Duration(c.openedAfter.Load())
 	remaining := c.openTime - timeOpen
 	// One millisecond is added, because gobreaker becomes half open just after its timeout, and
-	// because a Retry-After of 0 is not sent.
+	// because outcome.Error replaces a RetryAfter of 0 by 10 seconds.
 	return max(remaining, 0) + time.Millisecond
 }
 
 // waitAfterProbe returns the Retry-After of a write that was refused because its probe, the read
-// before the write, failed or was not sent. If the probe failed, the circuit is open again. A probe
-// is not sent while a different call tests the provider.
+// before the write, failed or was not sent. If the probe shows that the provider still fails, the
+// circuit is open again. A probe is not sent while a different call tests the provider.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {
 		return c.remainingOpenTime()

@@ -148,8 +148,9 @@ func isScriptMissing(err error) bool {
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }
 
-// sendPipeline sends commands in one pipeline. It returns the error of the connection or, if there
-// is none, the first error of a command.
+// sendPipeline sends commands in one pipeline. It returns the error of the connection, which
+// includes the refusal of a command (see pooledConn). Otherwise it returns the first error about a
+// missing script.
 func (rc *redisCounters) sendPipeline(ctx context.Context, commands []*command) (firstErr error) {
 	conn, err := rc.pool.GetContext(ctx)
 	if err != nil {

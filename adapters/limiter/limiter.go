@@ -2,7 +2,7 @@
 
 // Package limiter counts requests per bucket, limits concurrency, and stores how long providers
 // asked tenantry to wait. A bucket allows a number of requests per window of time. Without Redis
-// each process has its own counts and waits. With Redis all replicas share them.
+// each process has its own counts, slots and waits. With Redis all replicas share them.
 //
 // Limiter implements ports.Limiter and ports.Waits. When Redis does not answer within the timeout,
 // the process counts alone until Redis answers again.

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
-// called.
+// slotLease holds one concurrency slot in Redis. It renews the slot's lease until release or
+// Limiter.Close is called.
 type slotLease struct {
 	counters *redisCounters
 	name     string

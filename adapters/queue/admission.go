@@ -35,7 +35,7 @@ type admission struct {
 	mu         sync.Mutex
 	ended      []*endedHandler // handlers that ended and are not recorded yet
 	isStopping bool            // true if rounds record ended handlers but admit no wake-ups
-	isFailing  bool            // the last round failed; only run uses it
+	isFailing  bool            // the last round failed; only logChange uses it
 }
 
 // endedHandler is a handler that has ended, and its result.
@@ -114,7 +114,8 @@ func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err e
 	return next, err
 }
 
-// sleep returns after d, or earlier when wake receives a value. It returns false if ctx has ended.
+// sleep returns after d, or earlier when wake receives a value or ctx ends. It returns false if ctx
+// has ended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -126,8 +127,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// runRound records the handlers that ended and admits due wake-ups. It returns the time until the
-// next round. A process without work executes one statement per round.
+// runRound records the handlers that ended and admits due wake-ups. It returns the maximum time
+// until the next round. A round without work executes one statement.
 func (a *admission) runRound(ctx context.Context) (next time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -176,7 +177,7 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 // roundWork is the work of one round, and what determines the time of the next round.
 type roundWork struct {
 	hasDue, hasLost bool     // whether there are due wake-ups, and wake-ups to rescue
-	hasAdmitted     bool     // whether this process has admitted wake-ups that have not ended
+	hasAdmitted     bool     // whether this process may have admitted wake-ups that have not ended
 	secondsToNext   *float64 // seconds until the next wake-up becomes due, nil if there is none
 }
 
@@ -187,8 +188,8 @@ func minOrNil(a, b *float64) *float64 {
 	return a
 }
 
-// next returns the time until the next round. A process with admitted wake-ups starts the next
-// round after PollInterval, because their handlers may end in a different process.
+// next returns the maximum time until the next round. It is at most PollInterval if the process has
+// admitted wake-ups, because their handlers may end in a different process.
 func (w roundWork) next(o Options) time.Duration {
 	next := idlePollInterval
 	if w.hasAdmitted {

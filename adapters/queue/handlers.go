@@ -71,9 +71,9 @@ func startupWakeups(w ports.Work) []ports.Wakeup {
 // logPanic logs a panic of the queue's own goroutines.
 func (o Options) logPanic(e *panics.Error) { o.Log.Error("panic", "type", e.Type, "stack", e.Stack) }
 
-// handle runs the handler of a wake-up. failures is the number of consecutive failures before this
-// run. handle returns whether to retry the wake-up, and after which delay. The delay is 0 if the
-// worker is stopping.
+// handle runs the handler of a wake-up. failures is the number of consecutive retries so far.
+// handle returns whether to retry the wake-up, and after which delay. The delay of a retry is 0 if
+// the worker is stopping.
 func (o Options) handle(ctx context.Context, byKind handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
 	handler := byKind[w.Kind]
 	if handler == nil {
@@ -123,8 +123,8 @@ func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.W
 	return handler(context.WithValue(ctx, traceparentKey{}, w.Trace), w)
 }
 
-// withTrace returns w with the traceparent of the request that caused w. If a handler enqueues w, w
-// gets the traceparent of the handler's own wake-up.
+// withTrace returns w with the traceparent of the request that caused w, unless w already has a
+// traceparent. If a handler enqueues w, w gets the traceparent of the handler's own wake-up.
 func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	if w.Trace != "" {
 		return w
@@ -139,8 +139,8 @@ func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	return w
 }
 
-// graceContext returns a context that ends shortly before ctx: by 2 s, or by a third of the
-// remaining time if that is less. Handlers are cancelled when the returned context ends, so that
+// graceContext returns a context that ends 2 s before ctx. If less than 6 s remain, it ends after
+// two thirds of the remaining time. Handlers are cancelled when the returned context ends, so that
 // they can return before ctx ends. If ctx has no deadline, both contexts end at the same time.
 func graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()

@@ -43,9 +43,10 @@ type Options struct {
 	// RetryDelay is the delay before the first retry of a handler that failed, 5 s by default. The
 	// delay doubles with every failure, up to 60 times RetryDelay.
 	RetryDelay time.Duration
-	// PollInterval is the maximum time between two reads of the table of wake-ups while wake-ups of
-	// this process are in progress, because their handlers can end in other processes. It is 250 ms
-	// by default. Otherwise the maximum is 2 s. Local ignores PollInterval.
+	// PollInterval is the maximum time between two reads of the table of wake-ups while a wake-up
+	// that this process admitted is in progress, 250 ms by default. The handler of such a wake-up
+	// can end in a different process. Without such a wake-up the maximum is 2 s. Local ignores
+	// PollInterval.
 	PollInterval time.Duration
 }
 
@@ -87,8 +88,9 @@ func fairnessGroup(w ports.Wakeup) access.AccountID {
 }
 
 // handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
-// same time. It divides by the number of groups plus one, so that handlers usually stay free for
-// the first job of a new group. The statement admitWakeups contains the same rule in SQL.
+// same time. groups is the number of groups with work. The function divides by this number plus
+// one, so that handlers usually stay free for the first job of a new group. The statement
+// admitWakeups contains the same rule in SQL.
 func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
 // nextRun returns the first time after now at which p runs.

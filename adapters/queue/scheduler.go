@@ -48,9 +48,10 @@ func newScheduler(maxHandlers int) scheduler {
 	}
 }
 
-// add enqueues a wake-up. If the job already has a waiting wake-up, add keeps that wake-up with the
-// larger number of failures. If it is not due yet and the added wake-up is due earlier, it gets the
-// due time and the trace of the added wake-up.
+// add enqueues a wake-up. While the job is active, add keeps only the earliest wake-up, in rerun.
+// If the job has a waiting wake-up, that wake-up stays, with the larger number of failures. It also
+// gets the due time and the trace of an earlier added wake-up, unless take has already found it
+// due.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
 		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
@@ -144,7 +145,8 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
-// nextAt returns the time at which the next wake-up becomes due. It returns false if there is none.
+// nextAt returns the time at which the next entry of notDue becomes due. It returns false if notDue
+// is empty.
 func (s *scheduler) nextAt() (time.Time, bool) {
 	if len(s.notDue) == 0 {
 		return time.Time{}, false

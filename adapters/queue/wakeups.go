@@ -5,8 +5,8 @@ package queue
 // The constants below are the statements on the table wakeup. Each row is the wake-up of one job.
 // If admitted_by is null, the wake-up waits. Otherwise the library River has the wake-up, and
 // admitted_by is the id of the River client that admitted it. admission counts how often the row
-// was admitted. The end of a handler is recorded only if its wake-up was not admitted again in the
-// meantime. again_at is the time of a wake-up that arrived while River had the job.
+// was admitted. The end of a handler is recorded only if its wake-up is still admitted and was not
+// admitted again. again_at is the time of a wake-up that arrived while River had the job.
 
 const createWakeups = `
 CREATE TABLE IF NOT EXISTS wakeup (
