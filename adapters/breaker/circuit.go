@@ -29,7 +29,6 @@ var (
 // provider.
 const probeWait = time.Second
 
-// circuit is the circuit of one fault domain.
 type circuit struct {
 	domain   string
 	openTime time.Duration
@@ -204,7 +203,6 @@ func (c *circuit) snapshot() Circuit {
 	return current
 }
 
-// stateOf converts a state of gobreaker.
 func stateOf(s gobreaker.State) State {
 	switch s {
 	case gobreaker.StateOpen:

@@ -216,9 +216,9 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	return convertAll(rows, integrationRow.integration), err
 }
 
-// maxRefreshTries is how often SaveRefresh calls saveRefresh, which itself retries its transaction
-// (see database.DB.RetryWrite). The transaction fails with ErrDuplicate if a different integration
-// claims a mailbox of the refresh at the same time, usually for an OAuth session.
+// maxRefreshTries is the maximum number of calls of saveRefresh, which itself retries its
+// transaction (see database.DB.RetryWrite). The transaction fails with ErrDuplicate if a different
+// integration claims a mailbox of the refresh at the same time, usually for an OAuth session.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.

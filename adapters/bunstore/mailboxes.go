@@ -253,7 +253,7 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 }
 
 // mailboxesOfDomain returns the mailboxes of a domain in all stages. missing holds the mailboxes
-// that are marked as missing, and present the others.
+// that are marked as missing.
 func mailboxesOfDomain(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
 	selectOfDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
 		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).

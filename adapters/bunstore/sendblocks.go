@@ -134,7 +134,6 @@ func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, change se
 	return true, deleteBlock(ctx, tx, state.AccountID, ident.ParseOrZero(change.MailboxID))
 }
 
-// saveBlock stores the reason of a block, and the scope whose rule blocks the mailbox.
 func saveBlock(ctx context.Context, tx bun.IDB, owner string, c sendlimit.Change) error {
 	block := blockRow{AccountID: owner, MailboxID: ident.ParseOrZero(c.MailboxID), Scope: storedText(c.Scope)}
 	if _, err := tx.NewInsert().Model(&block).On("CONFLICT (account_id, mailbox_id) DO UPDATE").Set("scope = EXCLUDED.scope").Exec(ctx); err != nil {

@@ -123,8 +123,7 @@ func earlierMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	return previous, true
 }
 
-// saveDayCounts stores the counts of mailboxes that still exist, and updates the counts of today
-// (see updateTodayCounts).
+// saveDayCounts stores the counts of mailboxes that still exist, and updates the counts of today.
 func saveDayCounts(ctx context.Context, tx bun.IDB, state sendTenantRow, mailboxIDs []string, c ports.SendCounts) error {
 	var rows []dayCountRow
 	var todayIDs []string

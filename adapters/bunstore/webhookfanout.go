@@ -32,9 +32,8 @@ func (s *Store) AccountsWithNewEvents(ctx context.Context, limit int) ([]access.
 	return convertAll(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
 }
 
-// FanOut implements ports.Deliveries. It adds a delivery for each new event that a webhook wants.
-// It locks the webhooks, so concurrent calls for an account wait for each other. A later call then
-// finds higher positions.
+// FanOut implements ports.Deliveries. It locks the webhooks, so concurrent calls for an account
+// wait for each other. A later call then finds higher positions.
 func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int, slots ports.Slots, lease time.Duration, now time.Time) (ports.FanOutResult, error) {
 	var result ports.FanOutResult
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {

@@ -173,7 +173,7 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 	return nil
 }
 
-// insertBatch is the number of wake-ups that one statement inserts.
+// insertBatch is the maximum number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
 // insertWakeups inserts wake-ups. Of several wake-ups of a job it inserts only the earliest. It

@@ -20,7 +20,6 @@ type entry struct {
 	heapIndex int // index in scheduler.notDue, -1 after take has found the entry due
 }
 
-// jobKey identifies a job.
 type jobKey struct{ kind, id string }
 
 func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
