@@ -136,7 +136,7 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 
 // classify translates the result of a call for gobreaker. It returns nil if the provider answered,
 // errFailed if the provider failed, and errNoEvidence if the call shows neither. A provider's
-// answer that is too large counts as an answer, so that the long list of one customer does not stop
+// answer that is too large counts as an answer. Otherwise the long list of one customer would stop
 // the calls of the other customers that use the circuit.
 func classify(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.KindOf(err); {

@@ -125,9 +125,8 @@ func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
 // If the key of a request is limited to some tenants, only these tenants are visible in the
 // request's context (see ports.WithTenants). The functions below apply the limit to lists, and to
 // objects that are found by their own ids. For the event log and the audit entries, package httpapi
-// passes the visible tenants in the query. Methods that get a tenant's id from the path or the
-// query need no check, because package httpapi/guard has replaced the id of an invisible tenant
-// with an unknown id.
+// passes the visible tenants in the query. Methods that get the id of the tenant need no check:
+// package httpapi/guard has replaced the id of an invisible tenant with an unknown id.
 
 func isVisible(ctx context.Context, id tenant.GUID) bool {
 	tenants, limited := ports.VisibleTenants(ctx)

@@ -297,8 +297,8 @@ func reserveMissing(ctx context.Context, tx bun.IDB, d domainRow, missing []mail
 	return rows, unmatched, nil
 }
 
-// readEarlierMisses sets Observed.PreviousMissingSince and Observed.Account in the mailboxes that
-// were reserved again after a discovery missed them.
+// readEarlierMisses sets Observed.PreviousMissingSince and Observed.Account in the mailboxes in the
+// stage reserved that were missing before.
 func readEarlierMisses(ctx context.Context, tx bun.IDB, owner string, reserved []mailbox.Mailbox) error {
 	ids := convertAll(reserved, func(m mailbox.Mailbox) string { return m.ID })
 	stored, err := observations(ctx, tx, mailboxObservations, owner, ids...)

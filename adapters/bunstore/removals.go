@@ -284,7 +284,7 @@ func (s *Store) MailboxRemoved(ctx context.Context, owner access.AccountID, id t
 }
 
 // deleteOrMarkMissing deletes a mailbox. If the mailbox was blocked, it also records the unblock.
-// If the outcome of a block is unknown, it marks the mailbox as missing instead, because only an
+// If the outcome of a block is unknown, it marks the mailbox as missing instead. Only an
 // enforcement pass can find out whether the platform blocks the mailbox (see unblockGone).
 //
 // In both cases deleteOrMarkMissing emits the same event (see emitMailbox). When a discovery later

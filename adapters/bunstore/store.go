@@ -248,7 +248,7 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	ports.RecordChange(ctx)
 }
 
-// storedText replaces each sequence of bytes that PostgreSQL rejects with a replacement character.
+// storedText replaces NUL and invalid UTF-8, which PostgreSQL rejects, with replacement characters.
 // Texts from providers can contain any byte. If storedText deleted the bytes, "a\x00b" would become
 // "ab", which is a different text.
 func storedText(s string) string {

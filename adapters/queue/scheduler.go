@@ -48,9 +48,9 @@ func newScheduler(maxHandlers int) scheduler {
 }
 
 // add enqueues a wake-up. While the job is active, add keeps only the earliest wake-up, in rerun.
-// If the job has a waiting wake-up, that wake-up stays, with the larger number of failures. It also
-// gets the due time and the trace of an earlier added wake-up, unless take has already found it
-// due.
+// If the job has a waiting wake-up, that wake-up stays, with the larger number of failures. Unless
+// take has found it due, it also gets the due time and the trace of the added wake-up if the added
+// wake-up is due earlier.
 func (s *scheduler) add(added *entry) {
 	if s.active[added.job()] {
 		if previous := s.rerun[added.job()]; previous == nil || added.At.Before(previous.At) {
