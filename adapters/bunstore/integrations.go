@@ -282,9 +282,9 @@ func newConnectionRows(parent integrationRow, connections []integration.Connecti
 // mergeRefreshed stores the state of the integration that a refresh observed. isNewest is false if
 // the connections of a refresh of all tenants that began later are stored already.
 //
-// mergeRefreshed stores the time began only for a refresh of all tenants. A refresh by a key that
-// is limited to some tenants stores connections of only their mailboxes. Its time would delay the
-// next scheduled refresh, and an older refresh of all tenants could no longer be saved.
+// mergeRefreshed stores began only for a refresh of all tenants. A refresh by a key that is limited
+// to some tenants stores connections of only their mailboxes. Its time would delay the next
+// scheduled refresh, and an older refresh of all tenants could no longer be saved.
 func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (isNewest bool, err error) {
 	var beganAt time.Time
 	if _, isLimited := ports.VisibleTenants(ctx); !isLimited {
