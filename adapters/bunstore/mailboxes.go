@@ -66,8 +66,7 @@ func (r mailboxRow) mailbox() mailbox.Mailbox {
 	}
 }
 
-// domainOf returns the part of an address after its last "@", or the whole address if it has no
-// "@".
+// domainOf returns the part of an address after its last "@", or the whole address without one.
 func domainOf(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }

@@ -267,8 +267,7 @@ func (s *Store) Intents(ctx context.Context, claim ports.TenantClaim) ([]sendlim
 	return convertAll(rows, func(r intentRow) sendlimit.Change { return r.change(tenant.GUID(guid)) }), err
 }
 
-// dropIntents deletes the stored intents of a tenant. It keeps the intents of the mailboxes in
-// unresolved, whose outcome is not known yet.
+// dropIntents deletes the stored intents of a tenant, except those of the mailboxes in unresolved.
 func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, unresolved []string) error {
 	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).

@@ -98,7 +98,6 @@ func expireUnopenedSession(ctx context.Context, tx bun.IDB, newSession sessionRo
 	return err
 }
 
-// failPendingSession ends the pending session of a mailbox that was disconnected.
 func failPendingSession(ctx context.Context, tx bun.IDB, connection connectionRow) error {
 	_, err := updatePendingSession(tx, connection.AccountID, connection.IntegrationID, connection.MailboxID).
 		Set("status = ?", string(integration.SessionFailed)).Set("reason = ?", integration.ReasonDisconnected).Exec(ctx)

@@ -277,9 +277,9 @@ func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow,
 // bootstrap back to pending. It returns false if the account does not hold the tenant.
 //
 // A repeated assignment is not a new consent: it keeps connected_by, and keeps consented_at while
-// the consent is granted. But it proves that the consent is valid, because the caller has read the
-// tenant at the platform. renewConsent therefore stores the consent, and the pending bootstrap, as
-// observed at the time of Attach.
+// the consent is granted. But the assignment proves that the consent is valid, because the caller
+// has read the tenant at the platform. renewConsent therefore stores the consent, and the pending
+// bootstrap, as observed at row.ConsentedAt.
 func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
 	before, err := s.lockTenant(ctx, tx, row.AccountID, row.GUID)
 	if errors.Is(err, fault.TenantNotFound) {

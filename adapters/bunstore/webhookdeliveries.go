@@ -171,8 +171,6 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 	return results, err
 }
 
-// webhookResult says whether tries of a webhook succeeded, failed, or found that the endpoint is
-// gone.
 type webhookResult struct {
 	webhookKey `bun:",extend"`
 

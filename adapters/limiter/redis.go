@@ -80,7 +80,6 @@ func Ping(ctx context.Context, address string) error {
 	return nil
 }
 
-// command is one Redis command with its reply.
 type command struct {
 	name  string
 	args  []any

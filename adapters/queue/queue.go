@@ -88,9 +88,8 @@ func fairnessGroup(w ports.Wakeup) access.AccountID {
 }
 
 // handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
-// same time. groups is the number of groups with work. The function divides by this number plus
-// one, so that handlers usually stay free for the first job of a new group. The statement
-// admitWakeups contains the same rule in SQL.
+// same time. groups is the number of groups with work. The plus one usually leaves handlers free
+// for the first job of a new group. The statement admitWakeups contains the same rule in SQL.
 func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
 // nextRun returns the first time after now at which p runs.

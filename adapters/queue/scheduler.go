@@ -144,8 +144,6 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
-// nextAt returns the time at which the next entry of notDue becomes due. It returns false if notDue
-// is empty.
 func (s *scheduler) nextAt() (time.Time, bool) {
 	if len(s.notDue) == 0 {
 		return time.Time{}, false
