@@ -40,10 +40,10 @@ type admission struct {
 
 // endedHandler is a handler that has ended, and its result.
 type endedHandler struct {
-	job         riverArgs
-	shouldRetry bool
-	delay       time.Duration // until the retry
-	recorded    chan struct{} // closed when the end of the handler is stored in the table wakeup
+	handlerResult
+
+	job      riverArgs
+	recorded chan struct{} // closed when the end of the handler is stored in the table wakeup
 }
 
 func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *admission {
@@ -136,8 +136,9 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 	ended, stopping := a.ended, a.isStopping
 	a.ended = nil
 	a.mu.Unlock()
+	isRecorded := false
 	defer func() {
-		if err != nil {
+		if !isRecorded { // also after a panic
 			a.mu.Lock()
 			a.ended = append(ended, a.ended...)
 			a.mu.Unlock()
@@ -170,7 +171,7 @@ func (a *admission) runRound(ctx context.Context) (next time.Duration, err error
 	if err != nil {
 		return a.options.PollInterval, err
 	}
-	work.hasAdmitted = true
+	isRecorded, work.hasAdmitted = true, true
 	return work.next(a.options), nil
 }
 
@@ -244,6 +245,7 @@ func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (seconds
 	var kinds, ids []string
 	var admissions []int64
 	var delays []*float64 // in seconds, nil for a handler that succeeded
+	var failures []int
 	for _, h := range ended {
 		kinds, ids, admissions = append(kinds, h.job.JobKind), append(ids, h.job.ID), append(admissions, h.job.Admission)
 		var delay *float64
@@ -251,9 +253,9 @@ func recordEnded(ctx context.Context, tx pgx.Tx, ended []*endedHandler) (seconds
 			seconds := h.delay.Seconds()
 			delay = &seconds
 		}
-		delays = append(delays, delay)
+		delays, failures = append(delays, delay), append(failures, h.failures)
 	}
-	if err := tx.QueryRow(ctx, endWakeups, kinds, ids, admissions, delays).Scan(&secondsToNext); err != nil {
+	if err := tx.QueryRow(ctx, endWakeups, kinds, ids, admissions, delays, failures).Scan(&secondsToNext); err != nil {
 		return nil, fmt.Errorf("record handlers that ended: %w", err)
 	}
 	if _, err := tx.Exec(ctx, deleteEndedWakeups, kinds, ids); err != nil {

@@ -71,27 +71,34 @@ func startupWakeups(w ports.Work) []ports.Wakeup {
 // logPanic logs a panic of the queue's own goroutines.
 func (o Options) logPanic(e *panics.Error) { o.Log.Error("panic", "type", e.Type, "stack", e.Stack) }
 
-// handle runs the handler of a wake-up. failures is the number of consecutive retries so far.
-// handle returns whether to retry the wake-up, and after which delay. The delay of a retry is 0 if
-// the worker is stopping.
-func (o Options) handle(ctx context.Context, byKind handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
+// handlerResult says whether to retry a wake-up, after which delay, and how many consecutive
+// failures its handler has had.
+type handlerResult struct {
+	shouldRetry bool
+	delay       time.Duration
+	failures    int
+}
+
+// handle runs the handler of a wake-up. failures is the number of consecutive failures so far. If
+// the worker is stopping, or if the kind is unknown, the retry does not count as a failure.
+func (o Options) handle(ctx context.Context, byKind handlers, w ports.Wakeup, failures int) handlerResult {
 	handler := byKind[w.Kind]
 	if handler == nil {
 		o.Log.WarnContext(ctx, "a job is of a kind that this version does not know", "kind", w.Kind, "again_in", unknownKindDelay.String())
-		return unknownKindDelay, true
+		return handlerResult{shouldRetry: true, delay: unknownKindDelay, failures: failures}
 	}
 	limited, cancel := context.WithTimeout(ctx, o.HandlerTimeout)
 	defer cancel()
 	err := o.runTraced(limited, handler, w)
 	switch {
 	case err == nil:
-		return 0, false
+		return handlerResult{}
 	case ctx.Err() != nil: // the worker is stopping
-		return 0, true
+		return handlerResult{shouldRetry: true, failures: failures}
 	}
-	delay = o.retryDelay(failures)
+	delay := o.retryDelay(failures)
 	o.Log.WarnContext(ctx, "a job's step failed and will be repeated", "kind", w.Kind, "failures", failures+1, "again_in", delay.String(), "error", err)
-	return delay, true
+	return handlerResult{shouldRetry: true, delay: delay, failures: failures + 1}
 }
 
 // traceparentKey is the context key of a handler's traceparent. The wake-ups that the handler

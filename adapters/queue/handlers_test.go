@@ -4,6 +4,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -32,5 +34,48 @@ func TestNextRunHasAMonotonicTime(t *testing.T) {
 		if !strings.Contains(next.String(), "m=") {
 			t.Errorf("%s: the next run at %s has no monotonic clock reading", name, next)
 		}
+	}
+}
+
+// TestOnlyFailuresOfAHandlerDelayItsRetry checks that the stop of a worker and an unknown kind do
+// not count as failures, which would lengthen the delay of the next retry.
+func TestOnlyFailuresOfAHandlerDelayItsRetry(t *testing.T) {
+	fail := func(context.Context, ports.Wakeup) error { return errors.New("away") }
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, tt := range []struct {
+		name   string
+		ctx    context.Context
+		byKind handlers
+		want   int
+	}{
+		{"the handler fails", t.Context(), handlers{"sweep": fail}, 4},
+		{"the worker stops", stopped, handlers{"sweep": fail}, 3},
+		{"the kind is unknown", t.Context(), nil, 3},
+		{"the handler succeeds", t.Context(), handlers{"sweep": func(context.Context, ports.Wakeup) error { return nil }}, 0},
+	} {
+		o := Options{Log: slog.New(slog.DiscardHandler), HandlerTimeout: time.Hour, RetryDelay: time.Second}
+		if got := o.handle(tt.ctx, tt.byKind, ports.Wakeup{Kind: "sweep"}, 3); got.failures != tt.want {
+			t.Errorf("%s: %d failures, want %d", tt.name, got.failures, tt.want)
+		}
+	}
+}
+
+// TestPanicOfARoundLosesNoEndedHandler lets a round panic while a handler waits until its end is
+// stored.
+func TestPanicOfARoundLosesNoEndedHandler(t *testing.T) {
+	ended := &endedHandler{recorded: make(chan struct{})}
+	a := newAdmission(nil, nil, Options{Log: slog.New(slog.DiscardHandler)}) // without a pool, each round panics
+	a.ended = []*endedHandler{ended}
+	if _, err := a.guardedRound(t.Context()); err == nil {
+		t.Error("a round without a database succeeds")
+	}
+	select {
+	case <-ended.recorded:
+		t.Error("the end of the handler counts as stored")
+	default:
+	}
+	if len(a.ended) != 1 {
+		t.Errorf("%d handlers wait for the next round, want 1", len(a.ended))
 	}
 }

@@ -105,13 +105,13 @@ func (l *Local) startDue() {
 }
 
 func (l *Local) run(due *entry) {
-	delay, retry := l.options.handle(l.handlerCtx, l.handlers, due.Wakeup, due.failures)
+	result := l.options.handle(l.handlerCtx, l.handlers, due.Wakeup, due.failures)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.scheduler.handlerReturned(due)
-	if retry {
-		due.failures++
-		due.At = time.Now().Add(delay)
+	if result.shouldRetry {
+		due.failures = result.failures
+		due.At = time.Now().Add(result.delay)
 		l.scheduler.add(due)
 	}
 	l.startDue()

@@ -215,8 +215,8 @@ func (r *River) insertWakeups(ctx context.Context, wakeups []ports.Wakeup) (err 
 func (r *River) Work(ctx context.Context, j *river.Job[riverArgs]) error {
 	r.running.Add(1)
 	defer r.running.Add(-1)
-	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(), j.Args.Failures)
-	return r.admission.finish(&endedHandler{job: j.Args, shouldRetry: retry, delay: delay})
+	result := r.options.handle(ctx, r.handlers, j.Args.wakeup(), j.Args.Failures)
+	return r.admission.finish(&endedHandler{job: j.Args, handlerResult: result})
 }
 
 // errStopped is the error of a River job whose end was not recorded before the queue stopped. The

@@ -97,17 +97,18 @@ RETURNING wakeup.kind, wakeup.id, account, separate_group, trace, due_at, failur
 
 // endWakeups records handlers that ended, and returns the seconds until the first of their wake-ups
 // is due again. $1 to $3 are the kind, id and admission of each wake-up. $4 is the delay of the
-// retry in seconds, null after a success. A wake-up that has nothing left to do gets a due time of
-// infinity. The statement locks rows in the order of addWakeups, so that the two do not deadlock.
+// retry in seconds, null after a success. $5 is the number of consecutive failures. A wake-up that
+// has nothing left to do gets a due time of infinity. The statement locks rows in the order of addWakeups, so that the two do not deadlock.
 const endWakeups = `
 WITH locked AS (
-	SELECT kind, id, delay FROM wakeup
-	JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::float8[]) AS ended (kind, id, admission, delay) USING (kind, id, admission)
+	SELECT kind, id, delay, ended.failures FROM wakeup
+	JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::float8[], $5::int[]) AS ended (kind, id, admission, delay, failures)
+		USING (kind, id, admission)
 	WHERE admitted_by IS NOT NULL ORDER BY kind, id FOR UPDATE OF wakeup
 ), again AS (
 	UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, again_at = NULL,
 		due_at = coalesce(least(again_at, now() + delay * interval '1 s'), 'infinity'),
-		failures = CASE WHEN delay IS NULL THEN 0 ELSE failures + 1 END
+		failures = locked.failures
 	FROM locked WHERE wakeup.kind = locked.kind AND wakeup.id = locked.id
 	RETURNING due_at
 )
