@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apptest has the helpers that the tests of all use cases share. Only tests import it.
+// Package apptest has helpers that tests of several packages share. Only tests import it.
 package apptest
 
 import (

@@ -4,9 +4,9 @@
 // an entry for each write that did not end, for example because its process was killed.
 //
 // List and ExportPage are for callers. DeleteOldEntries and RecordLostWrites are background jobs.
-// All other entries are added outside this package. adapters/httpapi/guard adds the entry of a
-// request when the request ends. The store adds the entry of any other change in the transaction of
-// the change. See docs/decisions/0036-audit-chains.md.
+// The guard (adapters/httpapi/guard) adds the entry of a request when the request ends. The store
+// adds the entries for operators, for administrators on the connect pages and for deleted entries,
+// each in the transaction of the change. See docs/decisions/0036-audit-chains.md.
 package audits
 
 import (
@@ -36,13 +36,12 @@ const (
 	// whose audit entry is not written yet (see ports.Act).
 	lostBatch = 500
 	// lostAfter is the age at which an act without an end counts as lost. An act whose request
-	// still holds its Idempotency-Key is not lost. Requests without an Idempotency-Key end sooner
-	// than lostAfter.
+	// still holds its Idempotency-Key is not lost. Other requests end sooner than lostAfter.
 	lostAfter = time.Minute
 )
 
 // List returns a page of the entries of an account, newest first. It fails with cursor_expired or
-// invalid_request.
+// invalid_request if q.Before is not the sequence of a stored entry.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.EntryQuery) (ports.EntryPage, error) {
 	return s.Chains.AuditEntries(ctx, owner, q)
 }

@@ -22,7 +22,7 @@ func (w *walkthrough) enforceLimits(ctx context.Context) error {
 	rule, _ := policy["provisioning"].(map[string]any)
 	w.printLine("%s has a new mail flow rule, switched off until a mailbox exceeds its limit: %v", w.ready.MailPlatform, rule["rule_name"])
 	w.beginStep("A mailbox exceeds its limit and is blocked")
-	if err := w.controlSandbox(ctx, fmt.Sprintf("ada@example-one.test sends %d messages", demoLimit+1), "/messages",
+	if err := w.controlSandbox(ctx, fmt.Sprintf("ada@%s sends %d messages", demoDomain, demoLimit+1), "/messages",
 		object{"mailbox": "ada@" + demoDomain, "count": demoLimit + 1}); err != nil {
 		return err
 	}

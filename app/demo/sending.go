@@ -13,8 +13,9 @@ import (
 // demoPlatform is the sending platform to which the demo connects the mailboxes.
 const demoPlatform = "instantly"
 
-// connectSendingPlatform stores the API key of demoPlatform and connects each mailbox to it. Then
-// it refreshes the integration and checks that the service has stored all mailboxes as connected.
+// connectSendingPlatform stores the API key of demoPlatform and connects each mailbox to the
+// platform. Then it refreshes the integration and checks that the service has stored all mailboxes
+// as connected.
 func (w *walkthrough) connectSendingPlatform(ctx context.Context) error {
 	w.beginStep("Store the API key of a sending platform")
 	customer, _ := w.ready.Sending[demoPlatform].(map[string]any)

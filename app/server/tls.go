@@ -38,7 +38,7 @@ type certificateFiles struct {
 	mu          sync.Mutex
 	current     *tls.Certificate
 	loaded      [2]fileVersion // the versions of both files from which current was loaded
-	loggedError string         // the error that was logged last, so that it is logged once
+	loggedError string         // the error that was logged last; the same error is not logged again
 }
 
 // tlsConfig returns the TLS configuration of the API's listener. Each handshake uses the current

@@ -42,8 +42,7 @@ func (c Config) Check() error {
 // 106751 days.
 const maxKeepDays = 36500
 
-// keyPrefixPattern matches prefixes that every client can send unchanged in an Authorization
-// header, and that shells and JSON do not treat specially.
+// keyPrefixPattern matches prefixes that clients can send unchanged in an Authorization header.
 var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9._~+/=:@-]{1,64}$`)
 
 // Problems returns an error for each setting whose value is invalid.

@@ -82,7 +82,7 @@ func UnknownVariables(environment []string) []string {
 // of providers.
 func misspeltVariable(environment []string) error {
 	for _, name := range UnknownVariables(environment) {
-		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
+		if strings.HasPrefix(name, VariableName(providersSetting)) {
 			return Problem{name, "the variable does not name a setting of a provider; such variables have the form " +
 				VariableName(providersSetting+".PROVIDER.SETTING")}
 		}

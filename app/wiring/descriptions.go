@@ -24,8 +24,8 @@ type descriptionCache struct {
 	changes int             // the number of calls of forget
 }
 
-// startWait is how long a request waits for a description if the plugin has to be started first. A
-// start on a busy machine can take several seconds. A plugin that hangs at its start takes longer.
+// startWait is how long describeSoon waits for the start of a plugin. A start on a busy machine can
+// take several seconds.
 const startWait = 10 * time.Second
 
 func newDescriptionCache(o providerOptions) *descriptionCache {
@@ -74,9 +74,9 @@ func (c *descriptionCache) describe(ctx context.Context, name string) (wire.Desc
 	return description, nil
 }
 
-// describeSoon returns the description of a plugin like describe, but it waits at most startWait
-// for the start of the plugin. After a start took longer, later calls do not wait. Each of them
-// only makes the host start the plugin, until the plugin has described itself.
+// describeSoon is like describe, but waits at most startWait for the start of the plugin. If a
+// start takes longer, later calls do not wait. They make the host start the plugin, and fail until
+// the plugin has described itself.
 func (c *descriptionCache) describeSoon(ctx context.Context, name string) (wire.Description, error) {
 	waitCtx, cancel := context.WithTimeout(ctx, c.waitFor(name))
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 )
 
 // OpenKeyset opens the keyset. If create is set and the file does not exist, it creates a keyset.
-// It creates none, and fails, if the database has values that an earlier keyset encrypted. A new
-// keyset would hide the loss of the earlier keyset until the first decryption fails.
+// It fails instead if the database has encrypted values, because a new keyset would hide the loss
+// of the earlier keyset until the first decryption fails.
 func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
 	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
 		keysetLost, err := store.HasSealedValues(ctx)

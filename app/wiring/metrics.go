@@ -26,12 +26,13 @@ import (
 // it must not change. It is still the path of the package that first defined the metrics.
 const meterName = "github.com/tenantry/tenantry/app/tenantry"
 
-// DatabaseTimeout bounds the ping of a health check, and the queries of a scrape together.
+// DatabaseTimeout bounds one ping of the database. It also bounds all queries of storedGauges in
+// one scrape together.
 const DatabaseTimeout = 2 * time.Second
 
-// pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for one
-// ping. If they pinged one after the other while the database hangs, a later check would exceed the
-// deadline of its caller. The caller would then consider the service down.
+// pingCacheTTL is how long the result of a database ping is reused. Concurrent checks therefore
+// wait for one ping. If each check pinged a database that hangs, the last check would exceed the
+// deadline of its caller, which would then consider the service down.
 const pingCacheTTL = time.Second
 
 // databaseHealth checks whether the database answers. Checks within pingCacheTTL share the result

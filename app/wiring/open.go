@@ -26,10 +26,10 @@ import (
 // FixMigrations is the fix for a database that lacks migrations of this release.
 const FixMigrations = "run `tenantry migrate` with the same database settings"
 
-// OpenStore opens the database. It migrates an embedded database at once. It does not migrate a
-// PostgreSQL database, and fails when `tenantry migrate` has to be run first. It also fails when
-// the database is unreachable or its schema requires a newer release. OpenStore sets the fields
-// Operator and AllowNoSMTPAuth of o from the settings.
+// OpenStore opens the database. It migrates an embedded database. On PostgreSQL it does not
+// migrate, and fails when `tenantry migrate` has to be run first. It also fails when the database
+// is unreachable or its schema requires a newer release. OpenStore sets the fields Operator and
+// AllowNoSMTPAuth of o from the settings.
 func OpenStore(ctx context.Context, c settings.Config, o bunstore.Options) (*bunstore.Store, error) {
 	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 	if err := CreateDataFolder(c); err != nil {
@@ -159,10 +159,8 @@ func CatalogFix(dir string, err error) string {
 // be written, the error says that the action was done but not recorded. A command calls
 // RecordAction before it prints its result, because printing can fail.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
-	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	if RequireDatabase(c) != nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()

@@ -46,25 +46,24 @@ const (
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox uses the same interval. With a shorter interval the sweep would often
-	// enforce the limits before a user of the sandbox triggers enforcement through the control
-	// interface.
+	// be counted. In the sandbox, a shorter interval would often enforce the limits before the user
+	// triggers enforcement through the control interface.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
 	// that reads an expired session can end the session earlier.
 	sessionSweepEvery = time.Minute
 
-	// refreshEvery is the time between two reads of an integration's accounts at its sending
-	// platform. With this interval the reads stay far below the limits of the platforms, which
-	// allow dozens of pages a minute.
+	// refreshEvery is the time between two scheduled reads of an integration's accounts at its
+	// sending platform. These reads stay far below the limits of the platforms, which allow dozens
+	// of pages a minute.
 	refreshEvery = 6 * time.Hour
 
 	// idempotencyKeySweepEvery is the interval at which expired Idempotency-Keys are deleted.
 	idempotencyKeySweepEvery = time.Minute
 
-	// lostWriteSweepEvery is the interval of the sweep that adds the audit entries of requests
-	// whose process was killed.
+	// lostWriteSweepEvery is the interval of the sweep that adds the audit entries of requests that
+	// did not end, for example because their process was killed.
 	lostWriteSweepEvery = 30 * time.Second
 
 	// idempotencyKeyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
@@ -197,9 +196,10 @@ func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Hand
 	}
 }
 
-// StopQueue waits until running handlers and deliveries finish, at most until ctx ends. It waits
-// for both at the same time, so that slow deliveries do not shorten the time of the handlers. If
-// some did not finish, it returns an error, and their jobs run again later.
+// StopQueue stops the queue and the webhook worker at the same time, so that slow deliveries do not
+// shorten the time of the handlers. It waits for running handlers and deliveries, and cancels slow
+// ones before ctx ends. If some do not end in time, it returns an error, and their jobs run again
+// later.
 func (s *Service) StopQueue(ctx context.Context) error {
 	var deliveriesErr, handlersErr error
 	var stops panics.Group
@@ -213,8 +213,8 @@ func (s *Service) StopQueue(ctx context.Context) error {
 }
 
 // FinishInterrupted releases the leases that a previous process left in an embedded database, so
-// that interrupted requests, jobs and deliveries can run again at once. On PostgreSQL it does
-// nothing, because other processes may hold the leases. Abandoned leases expire there.
+// that interrupted requests and background jobs can run again at once. On PostgreSQL it does
+// nothing, because other processes may hold leases. Abandoned leases expire there.
 func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) error {
 	if !strings.HasPrefix(databaseURL, "sqlite:") {
 		return nil
@@ -280,8 +280,8 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	return nil
 }
 
-// EnforceNow calls Enforcer.RunAll. It only logs the failures of the mail platform, because the
-// next pass tries again. It returns all other errors.
+// EnforceNow calls Enforcer.RunAll for the sandbox. It only logs the failures of the mail platform,
+// because the next pass tries again. It returns all other errors.
 func (s *Service) EnforceNow(ctx context.Context) error {
 	platformErr, err := s.Enforcer.RunAll(ctx)
 	if platformErr != nil {
@@ -290,8 +290,8 @@ func (s *Service) EnforceNow(ctx context.Context) error {
 	return err
 }
 
-// deleteExpiredKeys deletes expired Idempotency-Keys in batches, so that no statement locks the
-// table for long.
+// deleteExpiredKeys deletes expired Idempotency-Keys in batches, so that no transaction holds its
+// locks for long.
 func (s *Service) deleteExpiredKeys(ctx context.Context) error {
 	for deleted := idempotency.DeleteBatch; deleted == idempotency.DeleteBatch; {
 		batchCtx, cancel := context.WithTimeout(ctx, idempotencyKeyBatchTimeout)

@@ -150,8 +150,8 @@ func (p *sendingPlatforms) hasField(description wire.Description, field string, 
 }
 
 // For returns the port of a platform for one credential. Each call passes the interceptors of
-// callChain.accountInterceptors on its way to the plugin. If the platform has no plugin, every call
-// fails.
+// callChain.accountInterceptors and wire.CutReadsAsDown on its way to the plugin. If the platform
+// has no plugin, every call fails.
 func (p *sendingPlatforms) For(provider string, credential secret.Credential) ports.SendingPlatform {
 	account := wire.Connection{Settings: credential.Settings, Secrets: credential.Secrets}
 	chain, ok := p.chains[provider]

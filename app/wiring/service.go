@@ -8,7 +8,7 @@
 //
 //   - Service holds the assembled parts. The server, the sandbox and some operator commands use
 //     it.
-//   - Overrides replaces parts of the service for the sandbox, such as the clock.
+//   - Overrides has values that the settings do not describe, such as the clock of the sandbox.
 //   - Connections builds provider connections from the settings and the credential files.
 //   - DNSProviders and sendingPlatforms return, for a provider's name, the port that calls the
 //     provider's plugin. The calls pass a callChain: the measurement, and the circuit breaker with
@@ -88,7 +88,8 @@ import (
 // configured, has an invalid setting, or does not run.
 const unusableProviderRetry = time.Minute
 
-// databaseOpenTimeout bounds how long a start or a command waits for a database server.
+// databaseOpenTimeout bounds how long the opening of the database or the queue may take. `tenantry
+// migrate`, and the migration of an embedded database, may take longer.
 const databaseOpenTimeout = 45 * time.Second
 
 // describeTimeout bounds how long a step of the service's start waits for the descriptions of
@@ -113,9 +114,9 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OperatorSettings are the settings that the operator set, by provider and name. Assemble fails
-	// if one of them is unknown. If OperatorSettings is nil, Assemble checks Config.Providers. The
-	// sandbox sets OperatorSettings, because it adds its own settings to Config.Providers.
+	// OperatorSettings are the settings that Assemble checks for unknown names, by provider and
+	// name. The default is Config.Providers. The sandbox sets OperatorSettings, because it adds its
+	// own settings to Config.Providers.
 	OperatorSettings map[string]map[string]string
 	// NameServers returns the name servers that a DNS provider has in a sandbox, in addition to
 	// those that its plugin describes. The service uses them to detect the provider of a zone.
@@ -165,8 +166,8 @@ type Service struct {
 	webhooks     *webhooks.Service
 	idempotency  guard.Idempotency
 
-	// WebhookWorker sends the deliveries of webhooks. WebhookWorker.Start begins the fan-out of
-	// events. StopQueue stops the worker.
+	// WebhookWorker creates the deliveries of webhooks and sends them. server.Run starts it, and
+	// StopQueue stops it.
 	WebhookWorker *webhooks.Worker
 
 	dnsWorker   *dnsruns.Worker
