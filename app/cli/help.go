@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// SettingAnnotation is the key of the annotation that marks a flag as the flag of a setting.
+// SettingAnnotation is the key of the annotation of --config and of the flags of settings.
 const SettingAnnotation = "tenantry_setting"
 
 // The groups of commands in the help. A command that the map groupOf does not contain is in
@@ -89,7 +89,7 @@ func printSubcommands(w io.Writer, cmd *cobra.Command) {
 }
 
 // SplitFlags returns the flags of a command, with the inherited ones, in two sets. The set settings
-// has the flags that set a setting, and the set others has all other flags.
+// has --config and the flags of settings, and the set others has all other flags.
 func SplitFlags(cmd *cobra.Command) (others, settings *pflag.FlagSet) {
 	others, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	add := func(flag *pflag.Flag) {

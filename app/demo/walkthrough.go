@@ -81,8 +81,9 @@ func (w *walkthrough) callOK(ctx context.Context, method, path string, body any)
 }
 
 // callUntil repeats a call every second until done returns true for the answer and its status. It
-// fails when a call fails or ctx is cancelled. It also fails on a status of 500 or higher, except
-// 503 and 504. A real client can wait for the mail platform in the same way.
+// fails when a call fails or ctx is cancelled. An answer for which done returns false is an error
+// if its status is 500 or higher, except 503 and 504. A real client can wait for the mail platform
+// in the same way.
 func (w *walkthrough) callUntil(ctx context.Context, method, path string, body any, done func(object, int) bool) (object, error) {
 	for {
 		answer, status, err := w.call(ctx, method, path, body)

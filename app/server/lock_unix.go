@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// Lock takes an exclusive lock on the file path.lock and creates its folder if needed. It returns
-// the function that releases the lock. It fails when a different process holds the lock, or when
-// the file cannot be opened.
+// Lock takes an exclusive lock on the file whose name is path with the suffix .lock. It creates the
+// folder of the file if needed. It returns the function that releases the lock. It fails when a
+// different process holds the lock, or when the file cannot be opened.
 //
 // The kernel releases the lock when the process exits, also after a crash. The file remains.
 func Lock(path string) (release func() error, err error) {

@@ -61,7 +61,7 @@ type Config struct {
 
 	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys: 1 to 64 letters, digits and characters of ._~+/=:@-"`
 	LogLevel  string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
-	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs: DNS provisioning and checks, refreshes of integrations, send limits, webhooks, and the deletion of old data. With false, this process only answers requests and leaves the jobs to other processes on the same database"`
+	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs, for example DNS provisioning and checks, refreshes of integrations, send limits, webhooks, and the deletion of old data. With false, this process only answers requests and leaves the jobs to other processes on the same database"`
 	Operator  string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
 
 	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take. Requests that are still in progress 3 s before its end are aborted. If it is shorter than 6 s, they are aborted after half of it"`
@@ -90,7 +90,7 @@ type Config struct {
 
 	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them forever"`
 
-	KeepLogDays int `koanf:"keep_log_days" group:"Events" default:"30" help:"how many whole days (UTC) the events of GET /v1/events are kept; 0 keeps them forever"`
+	KeepLogDays int `koanf:"keep_log_days" group:"Events" default:"30" help:"how many whole days (UTC) the events of GET /v1/events are kept; 0 keeps them forever. The deliveries of webhooks are kept as long"`
 
 	KeepAuditDays int `koanf:"keep_audit_days" group:"Audit" default:"400" help:"how many whole days (UTC) the audit entries of accounts are kept; 0 keeps them forever"`
 

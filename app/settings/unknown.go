@@ -24,8 +24,8 @@ func VariableName(key string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// isSetting reports whether key is the name of a setting. Any name is accepted below
-// providers.<id>, because only the plugin defines the settings of a provider.
+// isSetting reports whether key is the name of a setting. Below providers.<id>, any name without a
+// dot counts as a setting, because only the plugin defines the settings of a provider.
 func isSetting(key string) bool {
 	for field := range Fields() {
 		name := field.Tag.Get("koanf")

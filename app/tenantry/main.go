@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/app/command"
 )
 
-// version and commit are set by the linker in `make build`.
+// version and commit are set by the linker.
 var version, commit = "0.1.0-dev", "unknown"
 
 // releasePattern matches the version of a release.

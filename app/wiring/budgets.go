@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// budgets enforces the call budgets that a provider's plugin describes. A budget is a number of
-// calls in a time window. With Redis, all replicas share the counters.
+// budgets enforces the budgets that a provider's plugin describes (see wire.Budget). With Redis,
+// all replicas share the counters.
 type budgets struct {
 	provider string
 	describe describeFunc
@@ -66,10 +66,10 @@ func (b budgets) bucketKey(budget wire.Budget, owner string) string {
 
 // owner returns the owner of a budget's bucket for a call, and whether the budget covers the call.
 // key is the kind of owner: "tenant", "credential" or "egress" (the service's own address).
-// budgetDomain comes from a breaker.FaultDomain. It is a kind, or a kind and an id, such as
-// `tenant/<id>` or `credential/<fingerprint>`. If budgetDomain has this kind and an id, the id is
-// the owner. Otherwise a budget by tenant does not cover the call. A budget by credential or egress
-// then has an empty owner, so that all these calls share one bucket.
+// budgetDomain comes from a breaker.FaultDomain, such as `login`, `tenant/<id>` or
+// `credential/<fingerprint>`. If budgetDomain has this kind and an id, the id is the owner.
+// Otherwise a budget by tenant does not cover the call. A budget by credential or egress then has
+// an empty owner, so that all these calls share one bucket.
 func (b budgets) owner(key, budgetDomain string) (owner string, covered bool) {
 	if kind, id, ok := strings.Cut(budgetDomain, "/"); ok && kind == key {
 		return id, true

@@ -47,7 +47,8 @@ func (c callChain) interceptors(faultDomain breaker.FaultDomain) []wire.Intercep
 }
 
 // mailInterceptors returns the interceptors of calls to the mail platform:
-// invalidSettingInterceptor, then those of interceptors, with one circuit for each tenant.
+// invalidSettingInterceptor, then those of interceptors, with a circuit for each tenant and one for
+// the login host.
 func (c callChain) mailInterceptors() []wire.Interceptor {
 	return append([]wire.Interceptor{invalidSettingInterceptor}, c.interceptors(breaker.ByTenant)...)
 }
