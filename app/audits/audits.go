@@ -36,8 +36,8 @@ const (
 	// whose audit entry is not written yet (see ports.Act).
 	lostBatch = 500
 	// lostAfter is the age at which an act without an end counts as lost. An act whose request
-	// still holds its Idempotency-Key is not lost. Other requests that change data
-	// end sooner than lostAfter.
+	// still holds its Idempotency-Key is not lost. Other requests that change data end sooner than
+	// lostAfter.
 	lostAfter = time.Minute
 )
 

@@ -91,8 +91,8 @@ var mayBeEmpty = []string{"name", "display-name", "support-url"}
 
 // RefuseEmptyFlagValues returns a usage error when a flag whose value is a string is set to an
 // empty value. A script can pass an empty value by mistake, because a variable is not set. The
-// command would treat the flag as missing. --config, the flags of settings and the
-// flags in mayBeEmpty may be empty.
+// command would treat the flag as missing. --config, the flags of settings and the flags in
+// mayBeEmpty may be empty.
 func RefuseEmptyFlagValues(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, isSetting := flag.Annotations[SettingAnnotation]

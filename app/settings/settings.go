@@ -127,8 +127,8 @@ func FlagName(field reflect.StructField) string {
 }
 
 // withDerivedDefaults sets the settings whose default depends on other settings or on this machine.
-// It also removes the final slashes of public_url, and the slashes of a SQLite database_url after the
-// third.
+// It also removes the final slashes of public_url, and the slashes of a SQLite database_url after
+// the third.
 func (c Config) withDerivedDefaults() (Config, error) {
 	if c.DatabaseURL == "" {
 		data, err := filepath.Abs(c.DataDir)
