@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audits reads the audit chain of an account, deletes old entries of all chains, and adds
-// an entry for each write that did not end, for example because its process was killed.
+// Package audits reads the audit chain of an account and deletes old entries of all chains. It also
+// adds an entry for each write that did not end, for example because its process was killed.
 //
 // List and ExportPage are for callers. DeleteOldEntries and RecordLostWrites are background jobs.
 // The guard (adapters/httpapi/guard) adds the entry of a request when the request ends. The store

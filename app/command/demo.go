@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func runDemo(ctx context.Context, folder string, out io.Writer) error {
 	}()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("the sandbox did not start: %w", err)
+		return fmt.Errorf("the sandbox did not start: %w", cmp.Or(err, ctx.Err())) // err is nil if ctx ended
 	case r := <-ready:
 		err := demo.Run(ctx, out, r)
 		stop()

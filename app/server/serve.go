@@ -39,9 +39,9 @@ import (
 )
 
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
-// cancelled. It returns an error when the service cannot start, for example because a different
-// process has locked the SQLite database, and the errors of Run. If ctx is cancelled during the
-// start, Serve returns nil. It ignores SIGHUP.
+// cancelled. It returns an error when the service cannot start, for example when a different
+// process has locked the SQLite database. It also returns the errors of Run. If ctx is cancelled
+// during the start, Serve returns nil. It ignores SIGHUP.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	defer ignoreHangups(log)()
 	return AllowStopDuringStart(ctx, log, func(ready func()) error { return serve(ctx, c, log, ready) })
@@ -163,8 +163,8 @@ func maxConnections(s *wiring.Service) int {
 // Then it lets requests in progress finish, and closes the service and both listeners. It calls
 // ready once both servers accept requests. If tlsConfig is nil, the API is served over plain HTTP.
 //
-// Run returns an error when the jobs do not start, when a listener fails, when requests or jobs did
-// not finish in time, or when the service does not close cleanly.
+// Run returns an error when the jobs do not start or a listener fails. It also returns an error
+// when requests or jobs did not finish in time, or when the service does not close cleanly.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
 		// If ctx is cancelled now, the jobs still start. They then stop together with the servers.

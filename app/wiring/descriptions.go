@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// descriptionCache caches the descriptions of plugins. A description changes only when its plugin
-// is upgraded.
+// descriptionCache caches the descriptions of plugins. A description changes only with the version
+// of its plugin.
 type descriptionCache struct {
 	read describeFunc // pluginhost.Host.Describe
 	log  *slog.Logger

@@ -32,7 +32,7 @@ const DatabaseTimeout = 2 * time.Second
 
 // pingCacheTTL is how long the result of a database ping is reused. Concurrent checks therefore
 // wait for one ping. If each check pinged a database that hangs, the last check would exceed the
-// deadline of its caller, which would then consider the service down.
+// deadline of its caller. The caller would then consider the service down.
 const pingCacheTTL = time.Second
 
 // databaseHealth checks whether the database answers. Checks within pingCacheTTL share the result
