@@ -88,8 +88,8 @@ import (
 // configured, has an invalid setting, or does not run.
 const unusableProviderRetry = time.Minute
 
-// databaseOpenTimeout bounds how long the opening of the database or the queue may take. `tenantry
-// migrate`, and the migration of an embedded database, may take longer.
+// databaseOpenTimeout bounds how long the opening of the database or the queue may take. A
+// migration may take longer.
 const databaseOpenTimeout = 45 * time.Second
 
 // describeTimeout bounds how long a step of the service's start waits for the descriptions of
