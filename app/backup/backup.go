@@ -2,13 +2,13 @@
 
 // Package backup implements the commands `tenantry backup` and `tenantry restore`. `tenantry
 // backup` writes the database and the keyset (the keys that encrypt stored secrets) into one file.
-// `tenantry restore` loads such a file into an empty database, and writes the keyset file unless it
-// exists.
+// `tenantry restore` loads such a file into an empty database, and writes the keyset file unless the
+// keyset file exists.
 //
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
 // the settings, the plugins, or the operator's certificates and secrets for providers.
 //
-//   - backup.go: Command, which is `tenantry backup`, and the output of both commands.
+//   - backup.go: Command, which returns `tenantry backup`, and the output of both commands.
 //   - format.go: the format of the file, and the writer of its lines. manifestBuilder computes the
 //     checksums while lines are written or read.
 //   - write.go: writeBackup, which writes a snapshot of the database into a file.
@@ -59,8 +59,8 @@ func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRo
 }
 
 // Command returns the command `tenantry backup`. The command fails when the database or the keyset
-// does not exist. It also fails when the keyset lacks a key that encrypted a value in the database,
-// unless --allow-missing-keys is set, and when FILE exists, unless --force is set.
+// does not exist. Without --allow-missing-keys it fails when the keyset lacks a key that encrypted a
+// value in the database. Without --force it fails when FILE exists.
 func Command() *cobra.Command {
 	var passphraseFile string
 	var o writeOptions
@@ -69,9 +69,9 @@ func Command() *cobra.Command {
 		Short: "Write database and keyset into one file, while the service runs",
 		Long: "Writes the keyset, and a consistent snapshot of all tables except those of the job queue, into one file. The\n" +
 			"service can run at the same time. A backup of SQLite can be restored into PostgreSQL, and the reverse.\n\n" +
-			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
-			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
-			"the keyset unencrypted.\n\n" +
+			"The file is readable by its owner only. With --credential-file the whole file is encrypted with a passphrase, in\n" +
+			"the age format. Keep the passphrase elsewhere: without it the backup cannot be decrypted. Without the flag the\n" +
+			"file contains the keyset unencrypted.\n\n" +
 			"The backup does not contain the settings, the plugins, or the operator's certificates and secrets for providers.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,7 +42,7 @@ type (
 		Database   string    `json:"database"`
 		Migrations []string  `json:"migrations"`
 	}
-	// tableSum has the number of rows of one table and their checksum.
+	// tableSum has the number of rows of one table and their checksum, without line breaks.
 	tableSum struct {
 		Table  string `json:"table"`
 		Rows   int    `json:"rows"`
@@ -71,7 +71,6 @@ type manifestBuilder struct {
 
 func newManifestBuilder() manifestBuilder { return manifestBuilder{contentHash: sha256.New()} }
 
-// addContent adds text to the checksum of the content.
 func (b *manifestBuilder) addContent(text []byte) { b.contentHash.Write(text) }
 
 func (b *manifestBuilder) beginTable(name string) {
@@ -87,8 +86,8 @@ func (b *manifestBuilder) endTable() {
 	}
 }
 
-// addRow adds a row to the checksum of the current table. The caller must also call addContent with
-// the row and its line break.
+// addRow counts a row and adds it to the checksum of the current table. The caller must also call
+// addContent with the row and its line break.
 func (b *manifestBuilder) addRow(line []byte) {
 	b.tableHash.Write(line)
 	b.manifest.Tables[len(b.manifest.Tables)-1].Rows++
@@ -101,7 +100,6 @@ func (b *manifestBuilder) build() backupManifest {
 	return b.manifest
 }
 
-// rows returns the number of rows of all tables.
 func (m backupManifest) rows() (total int) {
 	for _, t := range m.Tables {
 		total += t.Rows

@@ -20,7 +20,7 @@ import (
 // maxLineBytes limits the memory that a line of a damaged backup can take.
 const maxLineBytes = 64 << 20
 
-// errDamaged is wrapped by each error that means that the content of a backup is damaged.
+// errDamaged means that the content of a backup is damaged.
 var errDamaged = errors.New("the backup is damaged")
 
 func damagedError(format string, args ...any) error {
@@ -50,10 +50,9 @@ type backupReader struct {
 	info     backupInfo
 }
 
-// readBackup reads a whole backup and passes its tables and rows to sink. The checksums are at the
-// end of a backup. If readBackup fails, the caller must therefore discard all that sink received.
-// readBackup fails when the backup is damaged, when it requires a newer release, and when sink
-// fails.
+// readBackup reads a whole backup and passes its tables and rows to sink. It fails when the backup
+// is damaged or requires a newer release, and when sink fails. The caller must then discard all that
+// sink received, because the checksums are at the end of a backup.
 func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 	decompressed, err := gzip.NewReader(from)
 	if err != nil {
@@ -119,7 +118,8 @@ func (r *backupReader) readHead() error {
 	return nil
 }
 
-// checkMigrations returns an error when the backup has migrations that this release does not have.
+// checkMigrations returns an error when the database of the backup had migrations that this release
+// does not have.
 func (r *backupReader) checkMigrations() error {
 	unknown, err := maintenance.UnknownMigrations(r.info.header.Migrations)
 	if err != nil || len(unknown) == 0 {
@@ -131,7 +131,6 @@ func (r *backupReader) checkMigrations() error {
 	)
 }
 
-// addLine adds a line and its line break to the checksum of the content.
 func (r *backupReader) addLine(line []byte) {
 	r.computed.addContent(line)
 	r.computed.addContent([]byte{'\n'})

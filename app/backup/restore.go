@@ -87,17 +87,16 @@ func addRestoreFix(err error) error {
 	}
 }
 
-// backupSource is a backup file. restore reads the file twice, because the checksums are at its
-// end: first to check the file, then to load it.
+// backupSource is a backup file. restore reads the file first to check it and then to load it,
+// because the checksums are at its end.
 type backupSource struct {
 	name      string
 	decrypter *secrets.Decrypter // nil without a passphrase
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
-// backup. It also fails when there is no passphrase for an encrypted file, or a passphrase for an
-// unencrypted file. fileSHA256 is the checksum of the whole file, because readBackup reads an
-// undamaged file to its end.
+// backup, when an encrypted file has no passphrase, and when an unencrypted file has one. fileSHA256
+// is the checksum of the whole file, because readBackup reads an undamaged file to its end.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
@@ -128,9 +127,9 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	return info, err
 }
 
-// restore checks the whole backup first and then loads it. It writes the keyset file just before it
-// commits the rows. If it committed the rows first and then failed, the database would hold
-// encrypted values without the keyset that decrypts them.
+// restore checks the whole backup and then loads it. It writes the keyset file before it commits the
+// rows. If it committed the rows first and then failed, the database would hold encrypted values
+// without the keyset that decrypts them.
 func restore(ctx context.Context, c settings.Config, source backupSource) (backupInfo, error) {
 	info, err := source.read(discardSink{})
 	if err != nil {
@@ -183,8 +182,8 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 	})
 }
 
-// checkKeysetFile returns an error when the file at path exists and lacks a key of the keyset
-// ofBackup, or when the file cannot be read. It accepts a keyset that was rotated after the backup,
+// checkKeysetFile returns an error when the file at path cannot be read or lacks a key of the keyset
+// ofBackup. A missing file is no error. A keyset that was rotated after the backup is accepted,
 // because a rotation keeps the old keys.
 func checkKeysetFile(path string, ofBackup []byte) error {
 	existing, err := secrets.ReadKeyset(path)
@@ -202,8 +201,8 @@ func checkKeysetFile(path string, ofBackup []byte) error {
 	return err
 }
 
-// writeKeyset writes the keyset file. It does not change an existing file that has all keys of
-// keyset. It fails when an existing file lacks a key.
+// writeKeyset writes the keyset file. It keeps an existing file, and fails when this file lacks a key
+// of keyset.
 func writeKeyset(path string, keyset []byte) error {
 	err := secrets.WriteNewKeyset(path, keyset)
 	if errors.Is(err, fs.ErrExist) {
@@ -215,14 +214,15 @@ func writeKeyset(path string, keyset []byte) error {
 	return nil
 }
 
-// discardSink discards all rows. restore uses it to check a backup before it loads the rows.
+// discardSink discards all rows. With it, restore only checks a backup.
 type discardSink struct{}
 
 func (discardSink) beginTable(maintenance.Table) error { return nil }
 func (discardSink) addRow([]byte) error                { return nil }
 func (discardSink) finish() error                      { return nil }
 
-// A batch of rows is inserted with one statement when it reaches one of these limits.
+// A batch of rows is inserted with one statement when it reaches one of these limits, or when its
+// table ends.
 const (
 	batchRows  = 500
 	batchBytes = 1 << 20

@@ -24,17 +24,15 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// writeOptions are the options of writeBackup.
 type writeOptions struct {
 	passphrase       secret.Text // encrypts the backup, unless empty
-	force            bool        // replaces an existing file
-	allowMissingKeys bool        // writes a backup although the keyset lacks keys
+	force            bool        // if not set, an existing file is an error
+	allowMissingKeys bool        // if not set, a keyset without a key that encrypted a value is an error
 }
 
 // writeBackup writes a backup of the database and the keyset into the file with this name. It
-// writes a temporary file in the same folder and renames it at the end. A file with this name is
-// therefore never an incomplete backup. writeBackup fails when name exists and force is not set. It
-// also fails when the keyset lacks a key that encrypted a value and allowMissingKeys is not set.
+// writes a temporary file in the same folder and renames it at the end, so that a file with this
+// name is never an incomplete backup. The options say when writeBackup fails.
 func writeBackup(ctx context.Context, c settings.Config, name string, o writeOptions) (info backupInfo, err error) {
 	if err := checkTarget(name, o.force); err != nil {
 		return info, err
@@ -89,7 +87,7 @@ func syncFolder(name string) error {
 }
 
 // openExistingDatabase opens the database without migrating it, because a backup before an upgrade
-// must not change the schema. It fails when there is no database.
+// must not change the schema. It does not create a missing database.
 func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB, error) {
 	if err := wiring.RequireDatabase(c); err != nil {
 		return nil, err
@@ -128,9 +126,9 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 }
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
-// snapshot began. Keys are only added to a keyset and never removed. The keyset therefore has every
-// key that a value in the snapshot needs, unless keyset_file names the wrong file or keys were
-// lost. writeSnapshot fails if a key is missing and allowMissingKeys is not set.
+// snapshot began. Because a keyset only gets more keys, it then has each key that a value in the
+// snapshot needs. writeSnapshot checks this nevertheless, because keyset_file can name the wrong
+// file, and keys can be lost.
 func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer, allowMissingKeys bool) (info backupInfo, err error) {
 	info.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {

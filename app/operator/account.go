@@ -132,8 +132,8 @@ func planNames() string {
 	return strings.Join(names[:lastIndex], ", ") + " or " + names[lastIndex]
 }
 
-// maxTenantSlots is the largest value of --tenant-slots. It is far more than any account needs, and
-// fits the integer column of both databases.
+// maxTenantSlots is the largest value of --tenant-slots. It fits the integer column of both
+// databases.
 const maxTenantSlots = 1_000_000
 
 func checkTenantSlots(slots int) error {
@@ -161,8 +161,8 @@ func changePlanCommand() *cobra.Command {
 			"Each plan has a number of tenants. Without --tenant-slots the account gets the number of the new plan,\n" +
 			"even if the account had a different number before. To keep that number, pass it again. Without --plan the plan\n" +
 			"stays, and --tenant-slots 0 sets the number of the plan.\n\n" +
-			"An account that holds more tenants than it may hold keeps all of them. It cannot connect another tenant\n" +
-			"(402 tenant_limit_reached) until it holds fewer. A suspended account stays suspended.",
+			"An account that holds more tenants than it may hold keeps all of them. Meanwhile it cannot connect tenants,\n" +
+			"or add domains, mailboxes or DNS records (402 tenant_limit_reached). A suspended account stays suspended.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !cmd.Flags().Changed("plan") && !cmd.Flags().Changed("tenant-slots") {
 			return cli.UsageError(errors.New("set --plan, --tenant-slots or both"))
@@ -189,8 +189,9 @@ func suspendCommand() *cobra.Command {
 		Use:   "suspend --account ACCOUNT",
 		Short: "Refuse all requests of an account, until it is resumed",
 		Long: "Suspends an account: each of its requests is answered with 402 no_api_plan from now on. No data is\n" +
-			"removed. Provisioning jobs, daily DNS checks and refreshes of integrations wait until `account resume` ends the\n" +
-			"suspension. Send limits stay in force: mailboxes are still blocked, and unblocked at the end of their day.",
+			"removed. Provisioning jobs, daily DNS checks, refreshes of integrations and deliveries of webhooks wait until\n" +
+			"`account resume` ends the suspension. Send limits stay in force: mailboxes are still blocked, and unblocked at\n" +
+			"the end of their day.",
 	}, setActive(false))
 }
 

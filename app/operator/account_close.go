@@ -24,19 +24,19 @@ import (
 )
 
 // closeCommand returns a command that removes the managed transport rules from the account's
-// tenants before it closes the account. If the account cannot be closed then, enforcement resumes
-// and creates the rules again.
+// tenants and then closes the account. If closing fails, enforcement resumes and creates the rules
+// again.
 func closeCommand() *cobra.Command {
 	var yes bool
 	cmd := withAccount(&cobra.Command{
-		Use:   "close --account ACCOUNT --yes",
+		Use:   "close --account ACCOUNT [--yes]",
 		Short: "Close an account permanently",
 		Long: "Closes an account. This cannot be undone. The API keys of the account are revoked. The stored data of its\n" +
 			"tenants, domains, mailboxes, DNS connections, integrations and webhooks is removed, with their credentials,\n" +
 			"the enforcement events and the log of events. Other accounts can then connect these tenants.\n\n" +
-			"First, tenantry's mail flow rules, which block mailboxes, are removed from the tenants. If the mail platform\n" +
-			"does not allow that, a warning names the rules that remain. Nothing else is changed at the mail platform, at\n" +
-			"DNS providers and at sending platforms.\n\n" +
+			"First, tenantry's mail flow rules, which block mailboxes, are removed from the tenants. If rules cannot be\n" +
+			"removed, a warning names them. Nothing else is changed at the mail platform, at DNS providers and at sending\n" +
+			"platforms.\n\n" +
 			"`account list` still shows the account, and `audit list` shows what was revoked and released. The e-mail\n" +
 			"address can be used for a new account. To refuse requests only for a while, use `account suspend`.\n\n" +
 			"On a terminal the command asks for confirmation. Otherwise it requires --yes.",
@@ -61,8 +61,8 @@ func closeCommand() *cobra.Command {
 			service.ResumeEnforcement(ctx, removals)
 			return err
 		}
-		// CloseAccount has released the tenants, so a second `account close` could not name the
-		// rules.
+		// The account is closed and its tenants are released, even if err is not nil. A second
+		// `account close` could not name the rules.
 		for _, removal := range removals {
 			warnOfRemainingRules(cmd, removal.Tenant, removal.RuleRemoval)
 		}
@@ -93,7 +93,7 @@ func closingQuestion(acc access.Account) string {
 	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantCount)
 }
 
-// confirm asks question on the terminal. It returns an error when cli.Confirm returns false, and
+// confirm asks question on the terminal. It returns an error without an affirmative answer, and
 // when standard input is not a terminal.
 func confirm(cmd *cobra.Command, question string) error {
 	if isTerminal(cmd.InOrStdin()) && cli.Confirm(cmd, question) {

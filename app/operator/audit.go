@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// eventRow shows one event of the audit log.
 type eventRow struct {
 	EventID   string            `json:"event_id"`
 	Operator  string            `json:"operator"`
@@ -49,9 +48,8 @@ func (r eventRow) Columns() [][2]string {
 	}
 }
 
-// auditCommand returns the group of commands on the audit log. When a command changes an account, a
-// key, a tenant or a DNS connection, the store records the action in the transaction of the change.
-// Commands that change plugins or the keyset, for example, call wiring.RecordAction afterwards.
+// auditCommand returns the group of commands on the audit log. A command whose action the store does
+// not record, such as a change of plugins or of the keyset, calls wiring.RecordAction afterwards.
 func auditCommand() *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators, and the proof of a customer's export"}
 	var account, since string
@@ -61,7 +59,7 @@ func auditCommand() *cobra.Command {
 		Short: "List the actions of operators, newest first",
 		Long: "Lists the actions of operators, newest first: who did what, and when. A change of an account, a key, a tenant\n" +
 			"or a DNS connection is recorded in the transaction of the change. All other actions are recorded after they are\n" +
-			"done. Rejected and read-only commands are not listed.\n\n" +
+			"done. Commands that were rejected or only showed data are not listed.\n\n" +
 			"The operator is the system's user and host (the person behind sudo), or the value of the setting `operator`.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			query := ports.AuditQuery{Limit: limit}
@@ -91,7 +89,6 @@ func auditCommand() *cobra.Command {
 	return group
 }
 
-// checkPositive returns an error when the value of flag is below 1.
 func checkPositive(flag string, value int) error {
 	if value < 1 {
 		return fmt.Errorf("--%s must be at least 1, not %d", flag, value)

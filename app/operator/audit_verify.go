@@ -64,7 +64,6 @@ func auditVerifyCommand() *cobra.Command {
 	return cmd
 }
 
-// verifyFile checks that the export in a file is an unbroken chain.
 func verifyFile(name string) (audit.Proof, error) {
 	file, err := os.Open(name)
 	if err != nil {

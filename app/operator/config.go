@@ -72,8 +72,8 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// settingRows returns a row for each field of settings.Config except Providers, in the order of the
-// fields.
+// settingRows returns a row for each field of settings.Config except the map Providers, in the order
+// of the fields.
 func settingRows(r settings.Reading) []settingRow {
 	var rows []settingRow
 	values := reflect.ValueOf(r.Config)
@@ -108,10 +108,11 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 }
 
 // redactURL redacts the password of a URL, and the value of each query parameter for which
-// isSecretName is true. It redacts a URL or a query as a whole if it cannot parse it. It also
-// redacts the whole address if the address does not begin with a scheme and "://", or has an @
-// after its host: the text before the @ can be a password that url.Parse does not recognize. A
-// SQLite address is shown even with an @, because its path contains no password.
+// isSecretName is true. It redacts the whole query if the query cannot be parsed. It redacts the
+// whole address if the address is not a URL that begins with a scheme and "://". It also redacts
+// the whole address if an @ follows the host, because the text before the @ can be a password that
+// url.Parse does not recognize. A SQLite address may have an @, because its path contains no
+// password.
 func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(strings.ToLower(address), u.Scheme+"://") {
@@ -178,8 +179,8 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 }
 
 // describePlugins returns the descriptions of the catalog's plugins, by name. It omits plugins that
-// do not start, and returns nil when the catalog cannot be read. `tenantry doctor` reports these
-// problems.
+// do not describe themselves, and returns nil when the catalog cannot be read. `tenantry doctor`
+// reports these problems.
 func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {

@@ -64,7 +64,7 @@ func testDNSConnectionCommand() *cobra.Command {
 		Use:   "test --connection CONNECTION",
 		Short: "Test the stored credential at the provider, and store the result",
 		Long: "Signs in to the provider with the stored credential and counts the zones that it reaches. The result is\n" +
-			"stored as the connection's status. Nothing is written to a zone. If the test fails, the exit code is 4.",
+			"stored as the connection's status. Nothing is written to a zone. If the provider call fails, the exit code is 4.",
 		RunE: withDNSDependencies(func(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
 			c, err := deps.connections.Test(ctx, "", id)
 			if err != nil {

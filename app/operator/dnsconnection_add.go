@@ -54,8 +54,7 @@ func addDNSConnectionCommand() *cobra.Command {
 	return cmd
 }
 
-// run checks the flags and the credential, and adds the connection. Nothing is stored when the
-// provider rejects the credential.
+// run checks the flags, and adds the connection if the test of the credential succeeds.
 func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
 	if utf8.RuneCountInString(options.name) > 100 || cli.Printable(options.name) != options.name {
 		return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
@@ -90,7 +89,7 @@ func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsD
 }
 
 // describeProvider returns the description of the provider from its plugin. It fails when the
-// catalog has no DNS provider with this name, or when the plugin does not run.
+// catalog has no DNS provider with this name, or when the plugin does not describe itself.
 func (options addOptions) describeProvider(ctx context.Context, p *wiring.DNSProviders) (wire.Description, error) {
 	names := p.Host.Names(wire.KindDNS)
 	if len(names) == 0 {

@@ -24,9 +24,9 @@ const (
 	fixReplaceStored = "; to change a stored credential or field, add a new connection and remove this one"
 )
 
-// explainAddError returns the error of a connection that was not added. If a provider call failed,
-// the error has a fix. If the plugin rejects a field without a call to the provider,
-// explainAddError returns a usage error.
+// explainAddError returns the error of a connection that was not added, with a fix if the test of
+// the credential failed. It returns a usage error if the plugin rejected a field without a call of
+// the provider.
 func explainAddError(provider string, err error) error {
 	var providerErr *outcome.Error
 	if errors.As(err, &providerErr) && outcome.IsInvalidSetting(err) {
@@ -40,8 +40,8 @@ func explainAddError(provider string, err error) error {
 	return cli.WithFix(cli.ExternalError(cause), fix)
 }
 
-// explainTestError returns the error of a stored connection that failed its test. If the provider
-// call failed or the credential cannot be decrypted, the error has a fix.
+// explainTestError returns the error of a stored connection that failed its test, with a fix if one
+// is known.
 func explainTestError(provider string, err error) error {
 	var unreadable dnsconnections.UnreadableError
 	if errors.As(err, &unreadable) {
@@ -58,7 +58,7 @@ func explainTestError(provider string, err error) error {
 }
 
 // explainFailedTest translates the error of a provider call into the error that operators read, and
-// returns its fix. It returns nil when err does not come from a provider call.
+// returns its fix. It returns nil when err is a different error.
 func explainFailedTest(provider string, err error) (*fault.Error, string) {
 	var providerErr *outcome.Error
 	if !errors.As(err, &providerErr) {

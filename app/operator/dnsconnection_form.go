@@ -32,10 +32,9 @@ func (s credentialSecrets) withSettings(settings map[string]string) secret.Crede
 	return secret.Credential{Settings: settings, Secrets: s}
 }
 
-// settings parses the assignments of the --set flags into values keyed by field name. It fails when
-// a required field is missing, when an assignment is not NAME=VALUE, or when a value is empty or
-// not UTF-8. It also fails when a field is unknown, is a secret, is set twice, or is a setting of
-// the operator.
+// settings parses the assignments of the --set flags into values keyed by field name. It fails for
+// an assignment that is malformed or repeated, or whose value is empty or not UTF-8. The fields must
+// be settings of an account's connection, and all required settings must be set.
 func (f credentialForm) settings(assignments []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, assignment := range assignments {
@@ -83,9 +82,8 @@ func (f credentialForm) checkRequired(values map[string]string) error {
 }
 
 // secrets reads the credential file: the secret itself for a provider with one secret, or a JSON
-// object for a provider with several. It fails when the file is missing, empty or not valid UTF-8,
-// and when the JSON object is invalid, lacks a required secret or has another member. It also fails
-// when the provider has no secret but a file is named.
+// object for a provider with several. The file must be named if the provider has secrets, and must
+// not be named otherwise. Its content must be UTF-8.
 func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecrets, error) {
 	fields := f.secretFields()
 	switch {
@@ -113,7 +111,8 @@ func (f credentialForm) secretFields() []wire.Field {
 	return slices.DeleteFunc(f.FieldsOf(wire.OfAccount), func(field wire.Field) bool { return !field.Secret })
 }
 
-// parseSecrets parses the JSON object of a credential file with several secrets.
+// parseSecrets parses the JSON object of a credential file. The object must have all required
+// secrets, and no members that are not secrets of the connection.
 func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (credentialSecrets, error) {
 	var values map[string]string
 	if json.Unmarshal([]byte(text.Reveal()), &values) != nil { // the JSON error could quote a secret
@@ -135,9 +134,8 @@ func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (cre
 	return secrets, nil
 }
 
-// usageError returns err as a usage error. Its fix lists all fields of an account's connection. If
-// err already has a fix, for example because a file cannot be read, usageError returns err
-// unchanged.
+// usageError returns err as a usage error. Its fix lists all fields of an account's connection. An
+// error that already has a fix, for example because a file cannot be read, is returned unchanged.
 func (f credentialForm) usageError(err error) error {
 	if cli.HasFix(err) {
 		return err

@@ -146,8 +146,7 @@ func requireKeyFlag(cmd *cobra.Command, id *string) {
 	cli.RequireFlags(cmd, "key")
 }
 
-// createdKeyRow shows a new API key with its text. The text is not stored and cannot be shown
-// again.
+// createdKeyRow shows a new API key. APIKey is not stored and cannot be shown again.
 type createdKeyRow struct {
 	KeyID     string `json:"key_id"`
 	AccountID string `json:"account_id"`

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// keysetKeyRow shows the id and the status of a key, not the key itself.
 type keysetKeyRow struct {
 	KeyID  string `json:"key_id"`
 	Status string `json:"status"`
@@ -25,7 +24,6 @@ func (k keysetKeyRow) Columns() [][2]string {
 	return [][2]string{{"KEY", k.KeyID}, {"STATUS", k.Status}}
 }
 
-// keysetRow shows the ids and statuses of the keys in a keyset, not the keys themselves.
 type keysetRow struct {
 	File    string         `json:"keyset_file"`
 	Primary string         `json:"primary_key_id"`
@@ -86,7 +84,7 @@ func keysetCommand() *cobra.Command {
 	rotate.Flags().BoolVar(&stage, "stage", false, "only add the key; the next rotation starts to encrypt with it")
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the keys by id, oldest first; never their material",
+		Short: "List the ids of the keys, oldest first; never the keys themselves",
 		RunE:  withKeyset(func() keysetOperation { return keysetOperation{run: secrets.Keys} }),
 	}
 	for _, cmd := range []*cobra.Command{create, rotate, list} {

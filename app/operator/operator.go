@@ -2,11 +2,10 @@
 
 // Package operator implements the commands with which an operator manages an installation.
 //
-// Commands returns a command or a group of commands for each subject. The commands use the database
-// and files directly, so the service does not have to run. Most commands have three parts: a
-// function that builds the cobra.Command with its flags, a body that calls the store or a service,
-// and a row type. The row type implements cli.Row. It defines the columns of the table and the
-// members of the JSON output.
+// The commands use the database and files directly, so the service does not have to run. Most
+// commands have three parts: a function that builds the cobra.Command with its flags, a body that
+// calls the store or a service, and a row type. The row type implements cli.Row. It defines the
+// columns of the table and the members of the JSON output.
 //
 //   - operator.go: Commands, and the helpers that open the database (withStore) or all services
 //     (withService) for the body of a command.
@@ -75,7 +74,7 @@ func withStore(run storeFunc) func(*cobra.Command, []string) error {
 	}
 }
 
-// withService returns a RunE that calls run with all services, for a command that calls providers.
+// withService returns a RunE that assembles all services and calls run with them.
 func withService(run func(context.Context, *cobra.Command, *wiring.Service) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		s, err := assembleService(cmd)
@@ -110,7 +109,7 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 }
 
 // findOptionalAccount returns the id of the account that idOrEmail names, or "" when idOrEmail is
-// empty. It fails when no account has this id or e-mail address.
+// empty.
 func findOptionalAccount(ctx context.Context, store *bunstore.Store, idOrEmail string) (access.AccountID, error) {
 	if idOrEmail == "" {
 		return "", nil
@@ -129,7 +128,6 @@ func optionalStamp(t time.Time) *string {
 	return &text
 }
 
-// orDash returns the text, or "-" for nil.
 func orDash(text *string) string {
 	if text == nil {
 		return "-"

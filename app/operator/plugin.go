@@ -154,7 +154,7 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 	}
 }
 
-// accessFix returns the fix for missing access to the plugin folder or to a different file.
+// accessFix returns the fix for missing access to a file, in the plugin folder or elsewhere.
 func accessFix(pluginDir string, err error) string {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -224,7 +224,7 @@ func catalogError(dir string, err error) error {
 	return cli.WithFix(err, wiring.CatalogFix(dir, err))
 }
 
-// pluginSetting shows a field of a provider, which the provider's plugin describes.
+// pluginSetting shows a field that a plugin describes.
 type pluginSetting struct {
 	Name     string `json:"name"`
 	Secret   bool   `json:"secret"`

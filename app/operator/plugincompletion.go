@@ -10,8 +10,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// completePlugins returns a completion that offers the plugins of one kind in the plugin catalog,
-// including plugins that the operator added.
+// completePlugins returns a completion that offers the plugins of one kind in the plugin catalog.
 func completePlugins(kind wire.Kind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		c, err := settings.Load(cmd.Flags(), nil)
@@ -26,8 +25,8 @@ func completePlugins(kind wire.Kind) cobra.CompletionFunc {
 	}
 }
 
-// CompleteMailPlatform registers the mail platforms of the plugin catalog as the values of
-// --mail-platform, on cmd and its subcommands.
+// CompleteMailPlatform makes the shell completion of --mail-platform offer the mail platforms of the
+// plugin catalog, on cmd and its subcommands.
 func CompleteMailPlatform(cmd *cobra.Command) {
 	if cmd.LocalNonPersistentFlags().Lookup("mail-platform") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("mail-platform", completePlugins(wire.KindMail)) // fails only for a flag that does not exist

@@ -125,7 +125,8 @@ func defaultPluginLimits() wire.Limits {
 	})
 }
 
-// options returns the options of the conformance suite. Its errors quote no secret.
+// options returns the options of the conformance suite. Its errors quote no text from the settings
+// file or the credential file.
 func (f pluginTestFlags) options(file string) (o conformance.Options, err error) {
 	o = conformance.Options{Path: file, Only: f.only, Skip: map[string]string{}, Limits: defaultPluginLimits()}
 	if info, err := os.Stat(file); err != nil {

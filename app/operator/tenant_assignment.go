@@ -57,8 +57,8 @@ func withdrawCommand() *cobra.Command {
 		Short: "End the assignment of a managed tenant",
 		Long: "Removes a managed tenant from its account, with the stored data of its domains and mailboxes. First, tenantry's\n" +
 			"mail flow rules, which block mailboxes, are removed from the tenant. Nothing else in the tenant is changed.\n" +
-			"If the mail platform does not allow the removal, the tenant is withdrawn anyway, and a warning names the\n" +
-			"rules that the tenant's administrator must remove.",
+			"If rules cannot be removed, the tenant is withdrawn anyway, and a warning names the rules that the tenant's\n" +
+			"administrator must remove.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.ParseGUIDOrNone(tenantID)
 			owner, err := store.AccountOfManagedTenant(ctx, id)
@@ -127,8 +127,8 @@ func (r withdrawnTenantRow) Columns() [][2]string {
 
 // withdrawalService returns a service that withdraws the tenants with these ids and removes their
 // managed transport rules. The caller must call the returned function to close the service. If none
-// of the tenants has managed rules, the service uses only the database. If the mail platform cannot
-// be set up, withdrawalService warns and returns a service that cannot call the mail platform.
+// of the tenants has managed rules, the service uses only the database. If the services cannot be
+// assembled, withdrawalService warns and returns a service that cannot call the mail platform.
 func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID, ids ...tenant.GUID) (*tenants.Service, func(), error) {
 	for _, id := range ids {
 		scopes, err := store.ScopesWithRules(ctx, owner, id)
