@@ -2,10 +2,10 @@
 
 // Package webhookhttp sends the messages of webhooks over HTTP.
 //
-// A customer chooses the URL, so a message could be used to reach the internal network of the
-// service. Sender therefore checks the resolved address of each connection when the connection is
-// made. It follows no redirects and uses no proxy. It uses only the status and the Retry-After of
-// an answer, and ignores the body.
+// A customer chooses the URL, so a message could reach the internal network of the service. Sender
+// therefore checks the resolved address of each connection when it connects. It follows no
+// redirects and uses no proxy. It uses only the status and the Retry-After of an answer, and
+// ignores the body.
 package webhookhttp
 
 import (
@@ -30,8 +30,7 @@ import (
 )
 
 const (
-	// sendTimeout limits the duration of one try, from the resolution of the host to the end of the
-	// answer.
+	// sendTimeout limits the duration of one try, including the resolution of the host.
 	sendTimeout = 15 * time.Second
 	// lookupTimeout limits how long the resolution of a new URL's host may take.
 	lookupTimeout = 5 * time.Second
@@ -46,7 +45,7 @@ const (
 
 // Options configure a Sender.
 type Options struct {
-	// AllowPrivate allows private addresses, and http to loopback. It is for sandboxes.
+	// AllowPrivate allows addresses that are not public, and http to loopback. It is for sandboxes.
 	AllowPrivate bool
 	// Resolver resolves the hosts of URLs. The default is the system's resolver.
 	Resolver *net.Resolver
@@ -94,8 +93,8 @@ var errForbidden = errors.New("the host resolves to an address that is not publi
 // plainHTTP is the context key that marks a message over http.
 type plainHTTP struct{}
 
-// checkConnection is called for each connection with the address to which the host was resolved. It
-// therefore also checks the address if the host name resolves to a different address each time.
+// checkConnection is called with the resolved address before each connection. The check of CheckURL
+// does not suffice, because a host name can resolve to a different address each time.
 func (s *Sender) checkConnection(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil || !s.isAllowed(target.Addr(), ctx.Value(plainHTTP{}) != nil) {
@@ -188,7 +187,7 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	defer cancel()
 	u, err := s.parse(m.URL)
 	if err != nil {
-		return r, errForbidden // the setting AllowPrivate has changed since the URL was stored
+		return r, errForbidden // AllowPrivate was set when the URL was stored
 	}
 	if u.Scheme == "http" {
 		ctx = context.WithValue(ctx, plainHTTP{}, true)
@@ -231,7 +230,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// describe returns the reason of a failure as a fixed text. The text contains nothing from the
+// describe returns the reason of a failure as a fixed text, which contains nothing from the
 // endpoint.
 func describe(err error) string {
 	var lookup *net.DNSError

@@ -2,8 +2,8 @@
 
 // Package backup implements the commands `tenantry backup` and `tenantry restore`. `tenantry
 // backup` writes the database and the keyset (the keys that encrypt stored secrets) into one file.
-// `tenantry restore` loads such a file into an empty database, and writes the keyset file unless the
-// keyset file exists.
+// `tenantry restore` loads such a file into an empty database, and writes the keyset file unless
+// the keyset file exists.
 //
 // A backup of SQLite can be restored into PostgreSQL, and the reverse. The file does not contain
 // the settings, the plugins, or the operator's certificates and secrets for providers.
@@ -59,8 +59,8 @@ func newBackupRow(file, status string, encrypted bool, info backupInfo) backupRo
 }
 
 // Command returns the command `tenantry backup`. The command fails when the database or the keyset
-// does not exist. Without --allow-missing-keys it fails when the keyset lacks a key that encrypted a
-// value in the database. Without --force it fails when FILE exists.
+// does not exist. Without --allow-missing-keys it fails when the keyset lacks a key that encrypted
+// a value in the database. Without --force it fails when FILE exists.
 func Command() *cobra.Command {
 	var passphraseFile string
 	var o writeOptions

@@ -51,8 +51,8 @@ type backupReader struct {
 }
 
 // readBackup reads a whole backup and passes its tables and rows to sink. It fails when the backup
-// is damaged or requires a newer release, and when sink fails. The caller must then discard all that
-// sink received, because the checksums are at the end of a backup.
+// is damaged or requires a newer release, and when sink fails. The caller must then discard all
+// that sink received, because the checksums are at the end of a backup.
 func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 	decompressed, err := gzip.NewReader(from)
 	if err != nil {

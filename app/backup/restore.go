@@ -95,8 +95,9 @@ type backupSource struct {
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
-// backup, when an encrypted file has no passphrase, and when an unencrypted file has one. fileSHA256
-// is the checksum of the whole file, because readBackup reads an undamaged file to its end.
+// backup, when an encrypted file has no passphrase, and when an unencrypted file has one.
+// fileSHA256 is the checksum of the whole file, because readBackup reads an undamaged file to its
+// end.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
@@ -127,9 +128,9 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	return info, err
 }
 
-// restore checks the whole backup and then loads it. It writes the keyset file before it commits the
-// rows. If it committed the rows first and then failed, the database would hold encrypted values
-// without the keyset that decrypts them.
+// restore checks the whole backup and then loads it. It writes the keyset file before it commits
+// the rows. If it committed the rows first and then failed, the database would hold encrypted
+// values without the keyset that decrypts them.
 func restore(ctx context.Context, c settings.Config, source backupSource) (backupInfo, error) {
 	info, err := source.read(discardSink{})
 	if err != nil {
@@ -182,9 +183,9 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 	})
 }
 
-// checkKeysetFile returns an error when the file at path cannot be read or lacks a key of the keyset
-// ofBackup. A missing file is no error. A keyset that was rotated after the backup is accepted,
-// because a rotation keeps the old keys.
+// checkKeysetFile returns an error when the file at path cannot be read or lacks a key of the
+// keyset ofBackup. A missing file is no error. A keyset that was rotated after the backup is
+// accepted, because a rotation keeps the old keys.
 func checkKeysetFile(path string, ofBackup []byte) error {
 	existing, err := secrets.ReadKeyset(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,8 +202,8 @@ func checkKeysetFile(path string, ofBackup []byte) error {
 	return err
 }
 
-// writeKeyset writes the keyset file. It keeps an existing file, and fails when this file lacks a key
-// of keyset.
+// writeKeyset writes the keyset file. It keeps an existing file, and fails when this file lacks a
+// key of keyset.
 func writeKeyset(path string, keyset []byte) error {
 	err := secrets.WriteNewKeyset(path, keyset)
 	if errors.Is(err, fs.ErrExist) {

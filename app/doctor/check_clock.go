@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// The clock check warns if the offset of a clock is above clockWarning, and fails above
-// clockFailure. Signatures and tokens contain times, and the mail platform tolerates an offset of
-// five minutes. The check fails earlier, because a clock that is off by a minute usually drifts
-// further.
+// The clock check warns if a clock differs from this machine's clock by more than clockWarning, and
+// fails above clockFailure. Signatures and tokens contain times, and the mail platform tolerates a
+// difference of five minutes. The check fails earlier, because a clock that is off by a minute
+// usually drifts further.
 const (
 	clockWarning = 5 * time.Second
 	clockFailure = time.Minute
@@ -53,9 +53,8 @@ func (e *examination) checkClock(ctx context.Context) finding {
 
 // platformClockOffset returns how far the mail platform's clock is ahead of this machine's clock.
 // It sends a request to the URL in the plugin's first setting with a name that ends in _url, and
-// reads the Date header of the response. The header has whole seconds only. platformClockOffset
-// adds half a second, the average of the missing fraction. It returns false when it could not read
-// a time.
+// reads the Date header of the response. It adds half a second, the average of the fraction that
+// the header lacks. It returns false when it could not read a time.
 func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, bool) {
 	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {

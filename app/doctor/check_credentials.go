@@ -90,8 +90,8 @@ func checkTLSCertificate(c settings.Config, now time.Time) finding {
 	return okFinding("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 }
 
-// openToOthers returns the permissions of a file, and reports whether users who are neither its
-// owner nor in its group have access.
+// openToOthers returns the permissions of a file, and whether they allow access to users who are
+// neither its owner nor in its group.
 func openToOthers(path string) (mode fs.FileMode, isOpen bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -103,8 +103,7 @@ func openToOthers(path string) (mode fs.FileMode, isOpen bool) {
 // severity orders the statuses of findings: OK is 0, Warning is 1, Failed is 2.
 func severity(f finding) int { return map[string]int{Warning: 1, Failed: 2}[f.status] }
 
-// checkSecretFile checks one file with a secret. The finding shows nothing of the content except
-// the expiry of a certificate.
+// checkSecretFile checks one file with a secret. The finding does not show the secret.
 func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 	name := wiring.SettingOf(field)
 	raw, err := os.ReadFile(path)
@@ -131,7 +130,7 @@ func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 	return okFinding("%s", summary)
 }
 
-// withoutPath returns the text of err without the path of the file. The fix already names the path.
+// withoutPath returns the text of err without the path of the file, which the fix already names.
 func withoutPath(err error) string {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -190,8 +189,6 @@ func (e *examination) checkKeyset(ctx context.Context) finding {
 	return okFinding("%s opens (mode %#o)", path, info.Mode().Perm())
 }
 
-// checkSealedValues returns an error when the keyset lacks a key that encrypted a value in the
-// database.
 func checkSealedValues(path string, prefixes map[string][][]byte) error {
 	keyset, err := secrets.ReadKeyset(path)
 	if err != nil {
@@ -201,8 +198,8 @@ func checkSealedValues(path string, prefixes map[string][][]byte) error {
 }
 
 // missingKeyset distinguishes a first start from a lost keyset. The finding is a failure if the
-// database has values that an earlier keyset encrypted, because a new keyset cannot decrypt them.
-// In this case `tenantry serve` refuses to create a keyset.
+// database has values that a keyset encrypted, because a new keyset cannot decrypt them. In this
+// case `tenantry serve` refuses to create a keyset.
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if sealed, err := db.HasSealedValues(ctx); err == nil && sealed {

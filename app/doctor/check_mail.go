@@ -41,8 +41,9 @@ func (e *examination) checkMailPlatform(ctx context.Context) finding {
 	return okFinding("%s answers and accepts the configured credential", title)
 }
 
-// missingSettings returns the required settings of a mail platform that are not set, and the
-// environment variables that set them. If all secrets are optional, one of them must be set.
+// missingSettings returns the required settings of a mail platform that have neither a value nor a
+// default, and the environment variables that set them. If all secrets are optional, at least one
+// of them must be set.
 func missingSettings(description wire.Description, configured map[string]string) (missing, variables []string) {
 	var secretVariables, secretNames []string
 	hasSecret := false
@@ -65,8 +66,8 @@ func missingSettings(description wire.Description, configured map[string]string)
 	return missing, variables
 }
 
-// mailPlatformFailure returns the finding for an error of checkMailPlatform, with a fix. The
-// finding may show the texts of an outcome.Error, because they contain no secret.
+// mailPlatformFailure returns the finding for a failed call of the mail platform. The finding may
+// show the texts of an outcome.Error, because they contain no secret.
 func mailPlatformFailure(title string, err error) finding {
 	var callErr *outcome.Error
 	if !errors.As(err, &callErr) {

@@ -21,13 +21,12 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// probeZone is the zone that the DNS check reads. The public DNS and the sandbox both have it. The
-// zone does not come from the description of a plugin, because the check must also work when
-// plugins fail.
+// probeZone is the zone that the DNS check reads. The public DNS and the sandbox both have this
+// zone. It is not a zone of a plugin's description, because the check must also work when plugins
+// fail.
 const probeZone = "iana.org"
 
-// checkDNS queries each resolver and the authoritative servers of probeZone, with the same DNS
-// reader that the service uses for customers' domains.
+// checkDNS queries each resolver, and reads probeZone as the service reads customers' domains.
 func (e *examination) checkDNS(ctx context.Context) finding {
 	c := e.config
 	if problem := cmp.Or(e.settingProblems["dns_resolvers"], e.settingProblems["dns_mode"], e.settingProblems["dns_port"]); problem != "" {
@@ -78,8 +77,8 @@ func answeringServers(zoneRead dns.ZoneRead) int {
 
 const fixPublicURL = "set public_url (TENANTRY_PUBLIC_URL) to the https:// address at which browsers reach the service"
 
-// checkPublicURL checks that public_url is set and that its host resolves to an address outside
-// this machine. Unless the check fails, the summary lists the redirect URIs that the operator must
+// checkPublicURL checks that public_url is set and that its host resolves to an address other than
+// loopback. Unless the check fails, the summary lists the redirect URIs that the operator must
 // register.
 func (e *examination) checkPublicURL(ctx context.Context) finding {
 	if problem := e.settingProblems["public_url"]; problem != "" {
@@ -113,8 +112,8 @@ func (e *examination) redirectURIHint(address string) string {
 }
 
 // resolveHost returns the IP addresses of a host. It queries the configured resolvers in their
-// order, until one of them answers. If no resolver is configured, or dns_resolvers is invalid, it
-// queries the resolvers of this machine.
+// order until one of them answers, or the resolvers of this machine if dns_resolvers is empty or
+// invalid.
 func (e *examination) resolveHost(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil

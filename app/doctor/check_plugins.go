@@ -41,7 +41,6 @@ func (e *examination) checkPlugins(context.Context) finding {
 		strings.Join(running, ", "), limitsInForce(host), e.allowedHosts(host))
 }
 
-// allowedHosts returns a text with the hosts that each plugin may connect to.
 func (e *examination) allowedHosts(host *pluginhost.Host) string {
 	var texts []string
 	for _, p := range host.Status() {
@@ -57,8 +56,8 @@ func (e *examination) allowedHosts(host *pluginhost.Host) string {
 	return strings.Join(texts, "; ")
 }
 
-// limitsInForce describes the limits that the kernel enforces on each plugin process. All plugins
-// have the same limits.
+// limitsInForce describes the limits that the kernel enforces on each plugin process. They are
+// equal for all plugins.
 func limitsInForce(host *pluginhost.Host) string {
 	for _, p := range host.Status() {
 		if p.State == pluginhost.Running {
@@ -69,7 +68,7 @@ func limitsInForce(host *pluginhost.Host) string {
 }
 
 // checkProviderSettings checks that each provider with settings has a plugin, and that the plugin
-// defines each of the settings.
+// defines each of the settings. It skips a plugin that does not start, which checkPlugins reports.
 func (e *examination) checkProviderSettings(context.Context) finding {
 	host, err := e.pluginHost()
 	if err != nil {

@@ -42,7 +42,6 @@ const (
 	Failed = "failed"
 )
 
-// checkResult is the result of one check in a report.
 type checkResult struct {
 	ID         string `json:"id"`
 	Status     string `json:"status"`
@@ -51,7 +50,6 @@ type checkResult struct {
 	DurationMS int64  `json:"duration_ms"`
 }
 
-// report holds the results of all checks.
 type report struct {
 	Status  string        `json:"status"`
 	Version string        `json:"version"`

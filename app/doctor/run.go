@@ -23,8 +23,7 @@ const (
 	// checkTimeout limits each check. It is long because the first start of all plugins takes more
 	// than 10 s on a small or busy machine.
 	checkTimeout = 60 * time.Second
-	// probeTimeout limits single steps of a check, such as opening the database or starting a
-	// plugin.
+	// probeTimeout limits some steps of a check, such as opening the database or starting a plugin.
 	probeTimeout = 30 * time.Second
 )
 
@@ -62,27 +61,28 @@ func failedFinding(fix, summary string, args ...any) finding {
 	return finding{Failed, fmt.Sprintf(summary, args...), fix}
 }
 
-// skippedFinding returns the finding of a check that cannot run until the check with the id
+// skippedFinding returns the finding of a check that can run only after the check with the id
 // requiredCheck passes.
 func skippedFinding(requiredCheck string) finding {
 	return warningFinding("fix the check "+requiredCheck+" first", "not checked: the check %s must pass first", requiredCheck)
 }
 
-// examination is one run of doctor. The first call of openDatabase or pluginHost opens the database
-// or the plugin host. Later calls return the same one.
+// examination is one run of doctor.
 type examination struct {
 	config settings.Config
 	// settingProblems maps the name of each invalid setting to its problem. The check that uses the
 	// setting reports the problem.
 	settingProblems map[string]string
-	openDatabase    func() (*maintenance.Inspection, error)
-	pluginHost      func() (*pluginhost.Host, error)
+	// The first call of openDatabase or pluginHost opens the object, and later calls return the
+	// same result.
+	openDatabase func() (*maintenance.Inspection, error)
+	pluginHost   func() (*pluginhost.Host, error)
 	// describe starts the plugin of a provider and returns its description.
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when a setting is invalid and no
-// check reports the problem of this setting.
+// newExamination returns an examination of the settings. It fails when a setting is invalid whose
+// problem no check reports.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {
@@ -152,7 +152,7 @@ func (e *examination) runCheck(ctx context.Context, i int) checkResult {
 	return checkResult{checks[i].id, f.status, f.summary, f.fix, time.Since(start).Milliseconds()}
 }
 
-// close closes the database and the plugin host. All other resources of a check that is still
+// close closes the database and the plugin host. The other resources of a check that is still
 // running are released when the process exits.
 func (e *examination) close() {
 	if db, err := e.openDatabase(); err == nil {

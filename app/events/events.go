@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events reads the logs of events and deletes old events. A caller can wait for the next
-// event.
+// Package events reads the accounts' logs of events, waits for new events, and deletes old ones.
 //
 // Start reading at Service.List. watch.go wakes the callers that wait.
 package events
@@ -18,7 +17,7 @@ import (
 // Service has the use cases of the logs of events.
 type Service struct {
 	Events ports.EventLogs
-	// Retention is how long events are kept, in whole days. Zero keeps them forever.
+	// Retention is how long events are kept at least. Zero keeps them forever.
 	Retention time.Duration
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -26,11 +25,12 @@ type Service struct {
 	watch watch
 }
 
-// List returns a page of the account's log. If the page is empty, List waits for an event, but at
-// most for the duration wait. List passes each wait to idle as a function, which idle must call.
-// Before the call, idle can release resources that other requests need. After the call, idle can
-// acquire the resources again, and check that the caller may still read the log. List fails with
-// cursor_expired, invalid_request or the error of idle.
+// List returns a page of the account's log. If the page is empty, List waits until the log has an
+// event for the page. After the duration wait, or when the service stops, List returns the empty
+// page. List passes each wait to idle as a function, which idle must call. Before this call, idle
+// can release resources that other requests need. After it, idle can acquire the resources again,
+// and check that the caller may still read the log. List fails with cursor_expired, invalid_request
+// or the error of idle.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
 	page, err := s.Events.LoggedEvents(ctx, owner, q)
 	if err != nil || wait == 0 {
@@ -57,8 +57,7 @@ func (s *Service) LastPosition(ctx context.Context, owner access.AccountID) (int
 	return last[owner], err
 }
 
-// DeleteOldEvents deletes the events of the UTC days that ended at least Retention ago. It fails
-// only when the store fails.
+// DeleteOldEvents deletes the events of the UTC days that ended at least Retention ago.
 func (s *Service) DeleteOldEvents(ctx context.Context) error {
 	if s.Retention <= 0 {
 		return nil

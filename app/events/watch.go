@@ -12,12 +12,12 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// watchEvery is how often the ends of the logs are read while a caller waits. The read also finds
-// events that other processes have logged.
+// watchEvery is how often the ends of the logs are read while a caller waits. The log can grow in
+// other processes, which do not wake this one.
 const watchEvery = 250 * time.Millisecond
 
 // watch holds the callers that wait for events. One goroutine reads the ends of the logs for all of
-// them. The goroutine runs only while a caller waits.
+// them. It ends when no caller waits.
 type watch struct {
 	mu sync.Mutex
 	// waiters are the callers that the current goroutine serves. Each new goroutine gets a new map,
@@ -39,8 +39,8 @@ type waiter struct {
 	woken chan bool // receives eventArrived or endedWithoutEvent
 }
 
-// waitForEvent returns true when the account's log has an event with a position greater than after.
-// It returns false when ctx ends, the service stops or the polling panics.
+// waitForEvent waits until the account's log has an event after the position after, and returns
+// true. It returns false when ctx ends, the service stops or the polling panics.
 func (s *Service) waitForEvent(ctx context.Context, owner access.AccountID, after int64) bool {
 	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
 	if !s.addWaiter(self) {
@@ -55,7 +55,7 @@ func (s *Service) waitForEvent(ctx context.Context, owner access.AccountID, afte
 	}
 }
 
-// addWaiter adds a waiter. For the first waiter it starts the goroutine. It returns false if the
+// addWaiter adds a waiter, and starts the goroutine for the first one. It returns false if the
 // service has been stopped.
 func (s *Service) addWaiter(added *waiter) bool {
 	w := &s.watch

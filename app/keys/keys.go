@@ -7,7 +7,7 @@
 //
 //   - keys.go: Authenticate, which returns the caller of a request, and Rotate, which replaces the
 //     caller's key
-//   - manage.go: List, Create, RenewSecret and Revoke, for all keys of the account
+//   - manage.go: List, Create, RenewSecret and Revoke, for the keys of the account
 //   - overview.go: Profile.Overview, an account's number of tenants and the available providers
 //   - uses.go: Uses, which collects when keys were last used
 package keys
@@ -33,12 +33,10 @@ type Service struct {
 	Prefix      string // prefix of API keys, "tny" unless configured
 	Random      io.Reader
 	Now         func() time.Time
-	// Uses, if set, collects when each key was last used.
-	Uses *Uses
+	Uses        *Uses // optional
 }
 
-// RotatedKey is the result of Rotate. The store keeps only a hash of Secret, so it cannot be shown
-// again.
+// RotatedKey is the result of Rotate. The store keeps only a hash of Secret.
 type RotatedKey struct {
 	Secret    secret.Text
 	Hint      string
@@ -47,9 +45,8 @@ type RotatedKey struct {
 
 // Authenticate returns the caller that the Authorization headers of a request identify. from is the
 // address of the request. Authenticate fails with invalid_auth_header, missing_api_key or
-// invalid_api_key. A key that exists can still be rejected, for example because it is revoked or
-// has expired. Then Authenticate returns the error together with the caller, so that the audit can
-// name the account.
+// invalid_api_key. If it rejects a stored key, for example a revoked or expired one, it returns the
+// caller together with the error, so that the audit can name the account.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.BearerToken(headers)
 	if err != nil {
@@ -80,8 +77,8 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 }
 
 // Rotate replaces the caller's key and returns the new key. It fails with access_denied unless
-// email is the address of a member of the caller's account. Members of different accounts do not
-// count. It fails with invalid_api_key when the key was revoked or rotated, or has expired.
+// email is the address of a member of the caller's account. It fails with invalid_api_key when the
+// key was revoked or rotated after Authenticate accepted it.
 func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string) (RotatedKey, error) {
 	member, err := s.Keys.Member(ctx, caller.Account.ID, email)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// KeyRequest is the input of Create. If Tenants, Networks or ExpiresAt is nil, the key has no limit
-// of this kind.
+// KeyRequest is the input of Create. The key gets no limit for Tenants, Networks or ExpiresAt if
+// the field is nil.
 type KeyRequest struct {
 	Name                      string
 	Scopes, Tenants, Networks []string
@@ -32,7 +32,7 @@ type IssuedKey struct {
 }
 
 // List returns a page of the account's keys, newest first. If the caller's key is limited to some
-// tenants, the page has only keys that are limited to the same tenants or fewer.
+// tenants, the page omits keys for other tenants, so it can have fewer keys than q.Limit.
 func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) (page.Page[access.Key], error) {
 	keys, err := s.AccountKeys.KeyPage(ctx, caller.Account.ID, q)
 	if err != nil {
@@ -48,8 +48,7 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 }
 
 // Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, with
-// insufficient_scope if the new key would allow more than the caller's key, and with
-// account_closed.
+// insufficient_scope if the new key would allow more than the caller's key, or with account_closed.
 func (s *Service) Create(ctx context.Context, caller access.Caller, wanted KeyRequest, encoder ports.AnswerEncoder[IssuedKey]) (IssuedKey, error) {
 	now := s.now()
 	bounds, err := access.NewBounds(wanted.Scopes, wanted.Tenants, wanted.Networks, wanted.ExpiresAt, now)

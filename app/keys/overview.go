@@ -37,8 +37,9 @@ type AvailableProvider struct {
 	Connected bool
 }
 
-// Overview returns the overview of an account. It calls no provider, but starts each plugin that
-// has not described itself yet. It leaves out a provider whose plugin does not start in time.
+// Overview returns the overview of an account. It calls no provider, but starts the plugins that
+// have not described themselves yet. It leaves out a provider whose plugin returns no description
+// in time.
 func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overview, error) {
 	tenantCount, err := p.Tenants.TenantCount(ctx, owner)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 // saveUsesEvery is how often Uses.Run stores the uses.
 const saveUsesEvery = time.Minute
 
-// Uses collects in memory when each key was last used, and stores the times once a minute in one
-// statement. A use therefore causes no write of its own. A process that is killed loses the uses of
-// its last minute.
+// Uses collects in memory when each key was last used. Run stores the times once a minute in one
+// statement, so a use causes no write of its own. A process that is killed loses the uses that are
+// not stored yet.
 type Uses struct {
 	Store ports.KeyUses
 	Log   *slog.Logger
@@ -25,7 +25,6 @@ type Uses struct {
 	unsaved map[string]time.Time // by key id, in whole minutes
 }
 
-// record records that a key was used at a time.
 func (u *Uses) record(keyID string, at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -37,8 +36,7 @@ func (u *Uses) record(keyID string, at time.Time) {
 	}
 }
 
-// lastUse returns the last use of a key: stored, or a later use that this process has not stored
-// yet.
+// lastUse returns the last use of a key: stored, or a later use in unsaved.
 func (u *Uses) lastUse(keyID string, stored time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -48,8 +48,9 @@ func (r eventRow) Columns() [][2]string {
 	}
 }
 
-// auditCommand returns the group of commands on the audit log. A command whose action the store does
-// not record, such as a change of plugins or of the keyset, calls wiring.RecordAction afterwards.
+// auditCommand returns the group of commands on the audit log. A command whose action the store
+// does not record, such as a change of plugins or of the keyset, calls wiring.RecordAction
+// afterwards.
 func auditCommand() *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators, and the proof of a customer's export"}
 	var account, since string

@@ -72,8 +72,8 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-// settingRows returns a row for each field of settings.Config except the map Providers, in the order
-// of the fields.
+// settingRows returns a row for each field of settings.Config except the map Providers, in the
+// order of the fields.
 func settingRows(r settings.Reading) []settingRow {
 	var rows []settingRow
 	values := reflect.ValueOf(r.Config)

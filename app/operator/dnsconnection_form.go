@@ -33,8 +33,8 @@ func (s credentialSecrets) withSettings(settings map[string]string) secret.Crede
 }
 
 // settings parses the assignments of the --set flags into values keyed by field name. It fails for
-// an assignment that is malformed or repeated, or whose value is empty or not UTF-8. The fields must
-// be settings of an account's connection, and all required settings must be set.
+// an assignment that is malformed or repeated, or whose value is empty or not UTF-8. The fields
+// must be settings of an account's connection, and all required settings must be set.
 func (f credentialForm) settings(assignments []string) (map[string]string, error) {
 	values := map[string]string{}
 	for _, assignment := range assignments {

@@ -31,8 +31,8 @@ func (f *boundsFlags) addFlags(cmd *cobra.Command) {
 // flagNames maps the names of bounds in the API to flags.
 var flagNames = map[string]string{"scopes": "scope", "tenant_ids": "tenant", "allowed_cidrs": "cidr", "expires_at": "expires"}
 
-// bounds returns the bounds that the flags of cmd set. If the value of a flag is invalid or empty, it
-// returns a usage error that names the flag.
+// bounds returns the bounds that the flags of cmd set. If the value of a flag is invalid or empty,
+// it returns a usage error that names the flag.
 func (f *boundsFlags) bounds(cmd *cobra.Command, now time.Time) (access.Bounds, error) {
 	var expires *time.Time
 	if cmd.Flags().Changed("expires") {

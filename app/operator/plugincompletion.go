@@ -25,8 +25,8 @@ func completePlugins(kind wire.Kind) cobra.CompletionFunc {
 	}
 }
 
-// CompleteMailPlatform makes the shell completion of --mail-platform offer the mail platforms of the
-// plugin catalog, on cmd and its subcommands.
+// CompleteMailPlatform makes the shell completion of --mail-platform offer the mail platforms of
+// the plugin catalog, on cmd and its subcommands.
 func CompleteMailPlatform(cmd *cobra.Command) {
 	if cmd.LocalNonPersistentFlags().Lookup("mail-platform") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("mail-platform", completePlugins(wire.KindMail)) // fails only for a flag that does not exist

@@ -117,7 +117,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string,
 }
 
 // RotateSecret replaces the secret of a webhook. Until the overlap has passed, messages are signed
-// with both secrets. RotateSecret fails with webhook_not_found.
+// with both secrets. It fails with webhook_not_found.
 func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, encoder ports.AnswerEncoder[WebhookWithSecret]) (WebhookWithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {
@@ -147,9 +147,10 @@ type TestResult struct {
 	Attempt webhook.Attempt
 }
 
-// Test sends an event of webhook.TestType once and waits for the result. If the endpoint is busy
-// with other deliveries, Test sends nothing, and the result is webhook.Failed. It fails with
-// webhook_not_found. An event that the endpoint does not accept is a result, not an error.
+// Test sends an event of webhook.TestType once and waits for the result. The status of the result
+// is webhook.Failed if the endpoint does not accept the event. It is also webhook.Failed, and
+// nothing is sent, if webhook.MaxConcurrent deliveries to the endpoint are in progress. Test fails
+// with webhook_not_found.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (TestResult, error) {
 	now := s.now()
 	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)

@@ -17,8 +17,7 @@ const (
 	// pollInterval is how often a process checks for events that other processes have logged.
 	pollInterval = 2 * time.Second
 	// A round of the fan-out serves at most maxAccounts accounts, and at most maxEvents events for
-	// each webhook. Because of these limits, an account with many events does not delay the other
-	// accounts.
+	// each webhook, so that an account with many events does not delay the other accounts.
 	maxAccounts = 200
 	maxEvents   = 100
 	// One transaction serves at most fanOutBatch accounts, and locks their webhooks until it ends.
@@ -33,9 +32,8 @@ const (
 )
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events may be left. The accounts come in random order, so an account
-// shares its batch with different accounts in each round. An account that makes its batch fail
-// therefore does not delay the same accounts in each round.
+// tries. more is true if events may be left. The accounts come in random order, so that an account
+// that makes its batch fail does not delay the same accounts in each round.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	accounts, err := w.Deliveries.AccountsWithNewEvents(ctx, maxAccounts)
 	if err != nil {
@@ -53,8 +51,8 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(errs...)
 }
 
-// fanOutAccounts adds the deliveries for the new events of some accounts and starts their tries.
-// Deliveries for which no slot is free are claimed later.
+// fanOutAccounts adds the deliveries for the new events of some accounts. It starts the tries of
+// the deliveries that it could claim, and schedules the claim of the others.
 func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
 	ctx, cancel := w.batchContext(ctx)
 	defer cancel()
@@ -99,7 +97,7 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// DeleteOldDeliveries deletes deliveries that are older than Retention, in batches.
+// DeleteOldDeliveries deletes deliveries that are older than Retention, unless Retention is 0.
 func (w *Worker) DeleteOldDeliveries(ctx context.Context) error {
 	for dropped := dropBatch; w.Retention > 0 && dropped == dropBatch; {
 		var err error

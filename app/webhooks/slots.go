@@ -14,9 +14,9 @@ import (
 // maxAccepted is the maximum number of webhooks in slots.accepted.
 const maxAccepted = 100_000
 
-// slots limits how many tries the worker of a process makes at the same time. A try to an endpoint
-// that hangs occupies its slot for 15 s. Endpoints with a lower webhook.Standing therefore get
-// fewer slots. slots also records how the endpoints answered, because their standing depends on it.
+// slots limits how many tries a Worker makes at the same time. A try to an endpoint that hangs
+// occupies its slot for 15 s. Endpoints with a lower webhook.Standing therefore get fewer slots.
+// slots also records how the endpoints answered, because their standing depends on the answers.
 type slots struct {
 	total int
 
@@ -40,7 +40,7 @@ func newSlots(total int) *slots {
 	return s
 }
 
-// take takes at most n slots. After close, it takes none and closed is true.
+// take takes at most n slots. After close, it takes none and returns true.
 func (s *slots) take(n int) (taken ports.Slots, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *slots) responsiveness(webhookID string) webhook.Responsiveness {
 	return r
 }
 
-// release releases taken slots, used or not.
+// release gives back slots that take returned.
 func (s *slots) release(released ports.Slots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *slots) endTry(t *startedTry) {
 	s.release(ports.Slots{Total: 1 - taken.Total, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})
 }
 
-// close makes every later call of take return no slots.
+// close makes later calls of take return no slots.
 func (s *slots) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,10 +17,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease is how long a claim of a delivery is valid. It is longer than a try (at most 15 s) and twice
-// saveTimeout together, because a result can wait for the batch before its own. After a crash, the
-// delivery is sent again when the lease has expired. The repeated message has the same webhook-id
-// header.
+// lease is how long a claim of a delivery is valid. It is longer than a try (15 s) plus twice
+// saveTimeout, because a result can wait for the batch before its own. After a crash, the delivery
+// is sent again when the lease has expired. The repeated message has the same webhook-id header.
 const lease = 40 * time.Second
 
 // saveTimeout is the timeout for storing a batch of results, or for releasing a delivery.
@@ -31,9 +30,9 @@ const (
 	storePause = 20 * time.Millisecond
 	// storeRetry is the pause after the database could not store a batch.
 	storeRetry = 500 * time.Millisecond
-	// storeBatch is the maximum number of results that one transaction stores. It is about the
-	// number of slots of a process. Therefore one transaction can store all results that had to
-	// wait while a fan-out held the locks.
+	// storeBatch is the maximum number of results that one transaction stores. It is about
+	// defaultSlots, so one transaction can store the results that had to wait while a fan-out held
+	// the locks.
 	storeBatch = 1000
 )
 
@@ -47,7 +46,7 @@ type Tries struct {
 	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
-	// OnTry, if set, is called for each try that was not interrupted. It is for metrics.
+	// OnTry, if set, is called for each try that counts (see Try). It is for metrics.
 	OnTry func(ctx context.Context, t TryResult)
 
 	mu             sync.Mutex // guards the fields below
@@ -75,8 +74,9 @@ type pendingResult struct {
 }
 
 // Try sends a claimed delivery once and stores the result. If ctx is cancelled before the endpoint
-// accepts the message, the try does not count, and the delivery can be claimed again. If the result
-// cannot be stored, Try fails and the delivery is sent again.
+// accepts the message, the try does not count, and the delivery can be claimed again at once. If
+// the result cannot be stored, Try fails, and the delivery is sent again when its lease has
+// expired.
 func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (TryResult, error) {
 	return t.try(ctx, d, func(webhook.Response) {})
 }
@@ -124,7 +124,6 @@ func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
 	return waiting.saved, waiting.err
 }
 
-// storeAll stores batches until no result waits.
 func (t *Tries) storeAll() {
 	for {
 		t.mu.Lock()

@@ -2,17 +2,16 @@
 
 // Package webhooks delivers the events of accounts to the endpoints that the accounts chose.
 //
-// Service has the use cases of the API. Worker does the background work. It reads the event logs
-// and adds a delivery for each event that an endpoint wants. This is called the fan-out. Worker
-// also sends the due deliveries. Tries sends a claimed delivery once and stores the result, for
-// Service and Worker.
+// Service has the use cases of the API. Worker does the background work. Its fan-out reads the
+// event logs and adds a delivery for each event that an endpoint wants. Worker also sends the due
+// deliveries. Tries sends a claimed delivery once and stores the result, for Service and Worker.
 //
 //   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
 //   - change.go: creates, changes, deletes and tests webhooks, rotates secrets, redelivers and
 //     replays.
 //   - tries.go: Tries.
 //   - worker.go: Worker, which decides when each delivery is sent.
-//   - slots.go: the limit of simultaneous tries in a process.
+//   - slots.go: the limit of simultaneous tries of a Worker.
 //   - fanout.go: the fan-out, and the periodic jobs.
 package webhooks
 

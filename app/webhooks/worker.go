@@ -22,19 +22,18 @@ import (
 const Kind = "webhook_deliveries"
 
 const (
-	// defaultSlots is the default of Options.Slots.
-	defaultSlots = 1024
-	// noSlotPause is how long deliveries wait when no slot is free, or when another transaction has
-	// locked their webhook.
+	defaultSlots = 1024 // the default of Options.Slots
+	// noSlotPause is how long due deliveries wait that could not be claimed yet, usually because no
+	// slot was free.
 	noSlotPause = time.Second
-	// failedPause is how long due deliveries wait when they could not be claimed.
+	// failedPause is how long due deliveries wait after the transaction of their claim has failed.
 	failedPause = 5 * time.Second
-	// claimBatch is the number of webhooks whose deliveries one transaction claims. claimBatches is
-	// the number of such transactions that run at the same time, so that a slow transaction does
-	// not delay the deliveries of the other webhooks.
+	// claimBatch is the maximum number of webhooks whose deliveries one transaction claims. Up to
+	// claimBatches of these transactions run at the same time, so that a slow one does not delay
+	// the other webhooks.
 	claimBatch   = 50
 	claimBatches = 4
-	// roundPause is the shortest time between two rounds of the fan-out or of the claims.
+	// roundPause is the shortest pause between two rounds of the fan-out or of the claims.
 	// Deliveries that become due in this time are claimed in one round.
 	roundPause = 25 * time.Millisecond
 	// batchTimeout is the timeout of the transaction of one batch.
@@ -55,18 +54,16 @@ type Options struct {
 	Now    func() time.Time
 	Log    *slog.Logger
 	// Slots is the maximum number of deliveries that the worker sends at the same time. It defaults
-	// to 1,024. Endpoints that are unproven or failing get only some of the slots, see
-	// webhook.Standing.
+	// to 1,024. Unproven and failing endpoints get only some of the slots (see webhook.Standing).
 	Slots int
 	// Retention is how long deliveries are kept; 0 keeps them forever.
 	Retention time.Duration
 }
 
 // Worker sends the deliveries of all accounts. The handler of the queue only records that a webhook
-// is due, so an endpoint that hangs occupies no handler. Two limits apply to tries. The claims in
-// the database limit the simultaneous tries to one endpoint over all processes
-// (webhook.Standing.MaxParallel). The slots of this process limit its simultaneous tries (see
-// slots.go).
+// is due, so an endpoint that hangs occupies no handler. The claims in the database limit the
+// simultaneous tries of one webhook over all processes (webhook.Standing.MaxParallel). The slots
+// limit the simultaneous tries of this Worker (see slots.go).
 type Worker struct {
 	Options
 
@@ -80,9 +77,8 @@ type Worker struct {
 	cancelBatches context.CancelFunc
 
 	mu sync.Mutex // guards due
-	// due holds the time at which the deliveries of each webhook are to be claimed, by the
-	// machine's clock. If due lacks a webhook, for example after a restart, the sweep finds its due
-	// deliveries.
+	// due holds the time of the next claim of webhooks, by the machine's clock. If due lacks a
+	// webhook, for example after a restart, the sweep finds its due deliveries.
 	due   map[ports.DueWebhook]time.Time
 	woken chan struct{} // receives a value when due has changed
 }
@@ -96,10 +92,9 @@ func NewWorker(o Options) *Worker {
 	return w
 }
 
-// Start starts the fan-out and the claims of this process, which run until Stop. The fan-out of
-// each process reads the event logs itself. It is not a job of the queue for two reasons. Each
-// event would add a job, and after a crash the events of an account would wait until the queue runs
-// the account's interrupted job again.
+// Start starts the fan-out and the claims, which run until Stop. The fan-out is not a job of the
+// queue. Each event would add a job, and after a crash the events of an account would wait until
+// the queue runs the account's interrupted job again.
 func (w *Worker) Start() { w.start(w.repeatFanOut, w.repeatClaims) }
 
 func (w *Worker) start(loops ...func(context.Context)) {
@@ -118,7 +113,7 @@ func (w *Worker) repeatClaims(ctx context.Context) {
 
 // repeat runs rounds until ctx ends. After a round that fails or leaves no work, repeat waits until
 // the pause has passed or wake receives a value. If several consecutive rounds fail, repeat logs
-// only the first failure. The text of the log message is the parameter failure.
+// only the first error, with the text failure.
 func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
@@ -138,7 +133,7 @@ func (w *Worker) repeat(ctx context.Context, failure string, round func(context.
 	}
 }
 
-// wait waits until the duration has passed, ctx ends, or wake has a value.
+// wait waits until the duration has passed, ctx ends, or wake has a value. wake can be nil.
 func wait(ctx context.Context, duration time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
@@ -207,8 +202,8 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 }
 
 // Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and
-// starts their tries. Claim does not claim the deliveries of a busy endpoint. They are claimed when
-// a try that is now in progress at this endpoint ends. more is true if more webhooks may be due.
+// starts their tries. Deliveries beyond the endpoint's MaxParallel are claimed when a try in
+// progress at the endpoint ends. more is true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	due := w.takeDue(claimBatches * claimBatch)
 	errs := make([]error, claimBatches)
@@ -268,7 +263,8 @@ func (w *Worker) startTries(taken ports.Slots, claimed []ports.ClaimedDelivery) 
 	w.slots.release(taken)
 }
 
-// try sends a delivery, and then schedules the webhook's next claim.
+// try sends a delivery, and then schedules the next claim if deliveries of the webhook are due or
+// this delivery is still pending.
 func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 	tried, err := w.Tries.try(w.triesCtx, d, func(r webhook.Response) { w.slots.recordAnswer(d.WebhookID, t, r.Accepted()) })
 	due := ports.DueWebhook{Account: d.Webhook.Account, ID: d.WebhookID}
@@ -285,8 +281,8 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 
 // Stop ends the loops of Start. No new batch starts, but batches in progress may still claim
 // deliveries and start tries. Stop gives tries the time stopGrace to end, and then interrupts them.
-// An interrupted try does not count, and a running process repeats it. If batches or tries are
-// still in progress when ctx ends, Stop cancels the batches and fails.
+// An interrupted try does not count, and its delivery can be claimed again. If batches or tries are
+// still in progress when ctx ends, Stop cancels both and fails.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()
