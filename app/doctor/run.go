@@ -81,8 +81,8 @@ type examination struct {
 	describe func(provider string) (wire.Description, error)
 }
 
-// newExamination returns an examination of the settings. It fails when a setting is invalid whose
-// problem no check reports.
+// newExamination returns an examination of the settings. It fails for an invalid setting that no
+// check reports.
 func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {

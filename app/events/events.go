@@ -17,7 +17,7 @@ import (
 // Service has the use cases of the logs of events.
 type Service struct {
 	Events ports.EventLogs
-	// Retention is how long events are kept at least. Zero keeps them forever.
+	// Retention is the minimum time for which events are kept. Zero keeps them forever.
 	Retention time.Duration
 	Now       func() time.Time
 	Log       *slog.Logger

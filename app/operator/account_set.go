@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -70,13 +71,10 @@ func newAccountSettings(s access.Settings) accountSettings {
 
 // Columns implements cli.Row.
 func (r accountSettings) Columns() [][2]string {
-	dash := func(text string) string {
-		if text == "" {
-			return "-"
-		}
-		return text
+	return [][2]string{
+		{"DISPLAY NAME", cmp.Or(r.DisplayName, "-")}, {"SUPPORT", cmp.Or(r.SupportURL, "-")},
+		{"RETURN HOSTS", cmp.Or(strings.Join(r.ReturnHosts, ", "), "-")},
 	}
-	return [][2]string{{"DISPLAY NAME", dash(r.DisplayName)}, {"SUPPORT", dash(r.SupportURL)}, {"RETURN HOSTS", dash(strings.Join(r.ReturnHosts, ", "))}}
 }
 
 type accountSettingsRow struct {

@@ -65,8 +65,12 @@ func auditCommand() *cobra.Command {
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			query := ports.AuditQuery{Limit: limit}
 			var err error
-			if query.Since, err = parseSince(since, time.Now()); err != nil || limit < 1 {
-				return cli.UsageError(errors.Join(err, checkPositive("limit", limit)))
+			query.Since, err = parseSince(since, time.Now())
+			if limit < 1 {
+				err = errors.Join(err, fmt.Errorf("--limit must be at least 1, not %d", limit))
+			}
+			if err != nil {
+				return cli.UsageError(err)
 			}
 			if query.Account, err = findOptionalAccount(ctx, store, account); err != nil {
 				return err
@@ -88,13 +92,6 @@ func auditCommand() *cobra.Command {
 	settings.Config{}.AddFlags(list.Flags())
 	group.AddCommand(list, auditVerifyCommand())
 	return group
-}
-
-func checkPositive(flag string, value int) error {
-	if value < 1 {
-		return fmt.Errorf("--%s must be at least 1, not %d", flag, value)
-	}
-	return nil
 }
 
 // parseSince parses the value of --since: a date, an RFC 3339 time, or a duration before now. A

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +55,8 @@ func addDNSConnectionCommand() *cobra.Command {
 
 // run checks the flags, and adds the connection if the test of the credential succeeds.
 func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
-	if utf8.RuneCountInString(options.name) > 100 || cli.Printable(options.name) != options.name {
-		return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
+	if err := checkName(options.name); err != nil {
+		return err
 	}
 	description, err := options.describeProvider(ctx, deps.providers)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +43,8 @@ func createKeyCommand() *cobra.Command {
 		if form := access.KeyForm(form); form != access.Live && form != access.Trial {
 			return cli.UsageError(errors.New("--form must be live or trial"))
 		}
-		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
-			return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
+		if err := checkName(name); err != nil {
+			return err
 		}
 		now := time.Now()
 		bounds, err := flags.bounds(cmd, now)

@@ -32,8 +32,10 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -116,6 +118,14 @@ func findOptionalAccount(ctx context.Context, store *bunstore.Store, idOrEmail s
 	}
 	acc, err := store.FindAccount(ctx, idOrEmail)
 	return acc.ID, err
+}
+
+// checkName returns a usage error if name must not be the value of --name.
+func checkName(name string) error {
+	if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
+		return cli.UsageError(errors.New("--name must be one line of at most 100 characters"))
+	}
+	return nil
 }
 
 // optionalStamp formats a time as cli.FormatTime does. It returns nil, which is null in JSON, for

@@ -254,15 +254,15 @@ func newPluginRow(inspection pluginhost.Inspection) pluginRow {
 // newPluginSettings returns a row for each field. The row of a field that the operator sets shows
 // the name of its setting.
 func newPluginSettings(fields []wire.Field) []pluginSetting {
-	settings := []pluginSetting{}
+	rows := []pluginSetting{}
 	for _, f := range fields {
 		name := f.Name
 		if !f.Account {
 			name = wiring.SettingOf(f)
 		}
-		settings = append(settings, pluginSetting{name, f.Secret, f.Required, f.Default, f.Help})
+		rows = append(rows, pluginSetting{name, f.Secret, f.Required, f.Default, f.Help})
 	}
-	return settings
+	return rows
 }
 
 // Columns implements cli.Row.
@@ -318,11 +318,11 @@ func pluginVerifyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			verified := make([]verifiedPluginRow, len(rows))
+			verifiedRows := make([]verifiedPluginRow, len(rows))
 			for i, row := range rows {
-				verified[i] = verifiedPluginRow{row}
+				verifiedRows[i] = verifiedPluginRow{row}
 			}
-			if err := cli.List(cmd, "plugins", verified); err != nil {
+			if err := cli.List(cmd, "plugins", verifiedRows); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(rows, func(r pluginRow) bool { return r.Problem != "" }) {

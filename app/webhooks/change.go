@@ -117,7 +117,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string,
 }
 
 // RotateSecret replaces the secret of a webhook. Until the overlap has passed, messages are signed
-// with both secrets. It fails with webhook_not_found.
+// with both secrets. RotateSecret fails with webhook_not_found.
 func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, encoder ports.AnswerEncoder[WebhookWithSecret]) (WebhookWithSecret, error) {
 	w, err := s.Webhooks.Webhook(ctx, owner, id)
 	if err != nil {

@@ -124,9 +124,9 @@ func (s *slots) recordAnswer(webhookID string, t *startedTry, accepted bool) {
 
 // endTry releases the slot of a try.
 func (s *slots) endTry(t *startedTry) {
-	taken := ports.Slots{Total: 1, Unproven: 1, Failing: 1}
-	taken.Take(t.standing)
-	s.release(ports.Slots{Total: 1 - taken.Total, Unproven: 1 - taken.Unproven, Failing: 1 - taken.Failing})
+	free := ports.Slots{Total: 1, Unproven: 1, Failing: 1}
+	free.Take(t.standing) // sets to 0 what a try with this standing uses
+	s.release(ports.Slots{Total: 1 - free.Total, Unproven: 1 - free.Unproven, Failing: 1 - free.Failing})
 }
 
 // close makes later calls of take return no slots.

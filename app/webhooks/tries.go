@@ -30,10 +30,10 @@ const (
 	storePause = 20 * time.Millisecond
 	// storeRetry is the pause after the database could not store a batch.
 	storeRetry = 500 * time.Millisecond
-	// storeBatch is the maximum number of results that one transaction stores. It is about
+	// maxStored is the maximum number of results that one transaction stores. It is about
 	// defaultSlots, so one transaction can store the results that had to wait while a fan-out held
 	// the locks.
-	storeBatch = 1000
+	maxStored = 1000
 )
 
 // Tries sends claimed deliveries and stores the results. Results that arrive while a batch is being
@@ -117,7 +117,7 @@ func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
 	t.waitingResults = append(t.waitingResults, waiting)
 	if !t.storing {
 		t.storing = true
-		panics.Go(t.storeAll, func(*panics.Error) {}) // storeBatchOf catches panics
+		panics.Go(t.storeAll, func(*panics.Error) {}) // storeBatch catches panics
 	}
 	t.mu.Unlock()
 	<-waiting.stored
@@ -127,22 +127,22 @@ func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
 func (t *Tries) storeAll() {
 	for {
 		t.mu.Lock()
-		batch := t.waitingResults[:min(len(t.waitingResults), storeBatch)]
+		batch := t.waitingResults[:min(len(t.waitingResults), maxStored)]
 		t.waitingResults = t.waitingResults[len(batch):]
 		t.storing = len(batch) > 0
 		t.mu.Unlock()
 		if len(batch) == 0 {
 			return
 		}
-		t.storeBatchOf(batch)
+		t.storeBatch(batch)
 		time.Sleep(storePause)
 	}
 }
 
-// storeBatchOf stores the results of a batch. While the database is unavailable, it tries again
+// storeBatch stores the results of a batch. While the database is unavailable, it tries again
 // until saveTimeout has passed, because a message whose result is not stored is sent twice. A panic
 // counts as an error of the whole batch.
-func (t *Tries) storeBatchOf(batch []*pendingResult) {
+func (t *Tries) storeBatch(batch []*pendingResult) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	tried := make([]ports.TriedDelivery, 0, len(batch))

@@ -23,16 +23,16 @@ const Kind = "webhook_deliveries"
 
 const (
 	defaultSlots = 1024 // the default of Options.Slots
-	// noSlotPause is how long due deliveries wait that could not be claimed yet, usually because no
-	// slot was free.
+	// noSlotPause is the pause until the next claim of deliveries that could not be claimed,
+	// usually because no slot was free.
 	noSlotPause = time.Second
 	// failedPause is how long due deliveries wait after the transaction of their claim has failed.
 	failedPause = 5 * time.Second
 	// claimBatch is the maximum number of webhooks whose deliveries one transaction claims. Up to
-	// claimBatches of these transactions run at the same time, so that a slow one does not delay
+	// parallelClaims of these transactions run at the same time, so that a slow one does not delay
 	// the other webhooks.
-	claimBatch   = 50
-	claimBatches = 4
+	claimBatch     = 50
+	parallelClaims = 4
 	// roundPause is the shortest pause between two rounds of the fan-out or of the claims.
 	// Deliveries that become due in this time are claimed in one round.
 	roundPause = 25 * time.Millisecond
@@ -113,7 +113,7 @@ func (w *Worker) repeatClaims(ctx context.Context) {
 
 // repeat runs rounds until ctx ends. After a round that fails or leaves no work, repeat waits until
 // the pause has passed or wake receives a value. If several consecutive rounds fail, repeat logs
-// only the first error, with the text failure.
+// only the first error, with failure as the message.
 func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
@@ -205,14 +205,14 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 // starts their tries. Deliveries beyond the endpoint's MaxParallel are claimed when a try in
 // progress at the endpoint ends. more is true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
-	due := w.takeDue(claimBatches * claimBatch)
-	errs := make([]error, claimBatches)
+	due := w.takeDue(parallelClaims * claimBatch)
+	errs := make([]error, parallelClaims)
 	var batches panics.Group
 	for i, batch := range slices.Collect(slices.Chunk(due, claimBatch)) {
 		batches.Go(func() { errs[i] = w.claim(ctx, batch) })
 	}
 	batches.Wait()
-	return len(due) == claimBatches*claimBatch, errors.Join(errs...)
+	return len(due) == parallelClaims*claimBatch, errors.Join(errs...)
 }
 
 // batchContext returns the context for the transaction of one batch. The context does not end with
