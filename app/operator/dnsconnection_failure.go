@@ -57,8 +57,8 @@ func explainTestError(provider string, err error) error {
 	return cli.WithFix(cli.ExternalError(cause), fix)
 }
 
-// explainFailedTest translates the error of a provider call into the error that operators read, and
-// returns its fix. It returns nil when err is a different error.
+// explainFailedTest translates an outcome.Error into the error that operators read, and returns its
+// fix. It returns nil for other errors.
 func explainFailedTest(provider string, err error) (*fault.Error, string) {
 	var providerErr *outcome.Error
 	if !errors.As(err, &providerErr) {

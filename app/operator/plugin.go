@@ -97,8 +97,9 @@ func pluginAddCommand() *cobra.Command {
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256. `tenantry config` shows the\n" +
 			"folder, which is the setting plugin_dir. The service runs a plugin only if its file has this checksum. A file\n" +
 			"from a different folder is copied into the plugin folder. The command runs each binary to read its\n" +
-			"description, so add only binaries that you trust. Adding the same file again changes nothing. The command\n" +
-			"shows the settings and capabilities of each plugin, and the hosts that the plugin may connect to.",
+			"description, so add only binaries that you trust. Adding the same file again changes nothing. A running service\n" +
+			"uses a new plugin only after a restart. The command shows the settings and capabilities of each plugin, and the\n" +
+			"hosts that the plugin may connect to.",
 		Args: cli.AtLeastOneFile,
 		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
 	}
@@ -111,8 +112,8 @@ func pluginUpgradeCommand() *cobra.Command {
 		Long: "Replaces plugins of the catalog by the versions in these files. The command runs each file and checks that it\n" +
 			"is healthy before the catalog changes. A service that runs on this plugin folder starts the new version beside\n" +
 			"the old one. If the new process is healthy, it takes all further calls, and the old process finishes the calls\n" +
-			"in progress. If the new process is not healthy or exits during its first call, the old version stays in use,\n" +
-			"and the log says why.",
+			"in progress. If the new process is not healthy, or exits before it has answered a call, the old version stays in\n" +
+			"use, and the log says why.",
 		Args: cli.AtLeastOneFile,
 		RunE: installPlugins(pluginhost.Upgrade, audit.UpgradePlugin),
 	}
