@@ -80,8 +80,6 @@ func (r *backupReader) scan() ([]byte, error) {
 		return r.lines.Bytes(), nil
 	}
 	if err := r.lines.Err(); err != nil {
-		// The error is not wrapped, because callers would report a wrapped I/O error as an error of
-		// the database or the network.
 		return nil, damagedError("%v", err)
 	}
 	return nil, damagedError("it ends too early")

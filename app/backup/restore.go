@@ -36,10 +36,10 @@ func RestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty database, with its keyset",
-		Long: "Reads the whole backup and checks its checksums, then writes it in one transaction.\n" +
+		Long: "Reads the whole backup and checks its checksums, then writes it in one transaction. Stop the service first, and\n" +
+			"start it afterwards.\n\n" +
 			"The database can be SQLite or PostgreSQL, independently of the database of the backup. It must be empty, but it\n" +
-			"can be migrated.\n" +
-			"An existing keyset file must have all keys of the backup, and stays as it is. Stop the service first, and start it afterwards.",
+			"can be migrated. An existing keyset file must have all keys of the backup, and stays as it is.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)

@@ -39,8 +39,8 @@ type waiter struct {
 	woken chan bool // receives eventArrived or endedWithoutEvent
 }
 
-// waitForEvent returns true as soon as the account's log has an event whose position is greater than
-// after. It returns false when ctx ends, the service stops or the polling panics.
+// waitForEvent returns true as soon as the account's log has an event whose position is greater
+// than after. It returns false when ctx ends, the service stops or the polling panics.
 func (s *Service) waitForEvent(ctx context.Context, owner access.AccountID, after int64) bool {
 	self := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
 	if !s.addWaiter(self) {

@@ -158,8 +158,8 @@ func changePlanCommand() *cobra.Command {
 		Short: "Change an account's plan, or its number of tenants",
 		Long: "Changes the plan of an account, or the number of tenants that it may hold. The change takes effect with\n" +
 			"the next request.\n\n" +
-			"Each plan has a number of tenants. Without --tenant-slots the account gets the number of the new plan,\n" +
-			"even if the account had a different number before. To keep that number, pass it again. Without --plan the plan\n" +
+			"Each plan has a number of tenants. Without --tenant-slots the account gets the number of the new plan, even if\n" +
+			"the account had its own number before. To keep its own number, pass that number again. Without --plan the plan\n" +
 			"stays, and --tenant-slots 0 sets the number of the plan.\n\n" +
 			"An account that holds more tenants than it may hold keeps all of them. Meanwhile it cannot connect tenants,\n" +
 			"or add domains, mailboxes or DNS records (402 tenant_limit_reached). A suspended account stays suspended.",

@@ -28,10 +28,10 @@ func pluginManifestCommand() *cobra.Command {
 		Use:   "manifest ENTRY [PATH…]",
 		Short: "Write the manifest of a plugin: its files with their checksums",
 		Long: "Writes " + verified.ManifestFile + " beside ENTRY, the file that starts a plugin. The manifest lists ENTRY and the\n" +
-			"files of the PATHs with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. Below a PATH,\n" +
-			"the manifest leaves out symbolic links, names that begin with a dot, and folders named __pycache__. A PATH that is one of\n" +
-			"these is refused. `tenantry plugin add ENTRY` then adds all listed files, and the checksum of the catalog covers each of them. A file that is not\n" +
-			"listed is not installed. Write the manifest again after each change.",
+			"files of the PATHs with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. Below a\n" +
+			"PATH, the manifest leaves out symbolic links, names that begin with a dot, and folders named __pycache__. A PATH\n" +
+			"that is one of these is refused. `tenantry plugin add ENTRY` then adds the listed files and no others. The\n" +
+			"checksum of the catalog covers each of them. Write the manifest again after each change.",
 		Args: cli.AtLeastOneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m, err := verified.WriteManifest(args[0], args[1:])
