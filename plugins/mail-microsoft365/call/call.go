@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package call sends the plugin's HTTP requests. It adds a deadline, a span, a size limit and
+// Package call sends the plugin's HTTP requests. It provides deadlines, spans, a size limit and
 // retries, and converts failures to outcomes.
 //
 //   - call.go: Request, Response and Send, which sends a request once. Start here.
@@ -27,7 +27,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// Deadline is the time limit of a call if its caller has set no deadline.
+// Deadline is the time limit that WithDeadline sets. It also limits each request for an access
+// token.
 const Deadline = 20 * time.Second
 
 // maxBody is the largest accepted response body, in bytes. It is much larger than a page of 999
@@ -147,7 +148,8 @@ func noAnswer() error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "no_answer", Detail: "the mail platform did not answer"}
 }
 
-// CauseUnreachable is the cause of an outcome if the request was not sent for lack of a connection.
+// CauseUnreachable is the cause of an outcome if the request was not sent, because it got no
+// connection.
 const CauseUnreachable = "unreachable"
 
 // WithDeadline returns ctx with a timeout of Deadline, or ctx itself if it has a deadline.

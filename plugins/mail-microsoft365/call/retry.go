@@ -22,8 +22,7 @@ type RetryPolicy struct {
 }
 
 // DefaultRetryPolicy pauses for up to one second and then for up to two seconds, unless the error
-// contains a delay. The deadline of 20 s is too short for the five attempts that Microsoft's
-// documentation recommends.
+// contains a delay.
 var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 3, BaseDelay: time.Second}
 
 // Retry calls attempt until it succeeds, or until its error does not allow another attempt for this
@@ -77,7 +76,7 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	return sleep(ctx, wait)
 }
 
-// sleep waits. Its result is that of Pause.
+// sleep waits and returns true. It returns false in the cases in which Pause returns false.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+minAttemptTime {
 		return false

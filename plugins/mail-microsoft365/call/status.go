@@ -37,9 +37,9 @@ func StatusError(resp Response, cause string) error {
 	return failure
 }
 
-// Broken returns an outcome for an unexpected response or a defect of the plugin. The cause must
-// consist of constant words, or come from Cause or CauseOf. This also applies to RefuseUnspecified,
-// Refuse and NotReady.
+// Broken returns an outcome for an unexpected response or a defect of the plugin. The cause is
+// logged, so it must contain only constant words and error codes (see Cause). This also applies to
+// RefuseUnspecified, Refuse and NotReady.
 func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
@@ -53,7 +53,7 @@ func RefuseUnspecified(cause ...string) *outcome.Error {
 // IsDefinite reports whether a response is a definite refusal: the same request would be refused
 // again. Status 400 and 409 are always definite. Any other 4xx status is definite only if readable
 // is true, which means that the body has the error format of the host. A response without that
-// format may come from a proxy. Callers must first handle statuses with a more specific meaning.
+// format may come from a proxy. Callers handle responses with a more specific meaning themselves.
 func IsDefinite(status int, readable bool) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict:

@@ -32,7 +32,7 @@ import (
 // mailbox to the servers of the organization.
 const systemMailbox = "APP:SystemMailbox{bb558c35-97f1-4cb9-8ff7-d53741dc928c}@"
 
-// connectionID is the same for all requests of the process, as in Microsoft's module.
+// connectionID is the value of the header connection-id in all requests of the process.
 var connectionID = uuid.NewString()
 
 // Client runs cmdlets in Exchange Online for one tenant.
@@ -87,10 +87,10 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	return invokePages[T](ctx, c, cmd, address, body)
 }
 
-// InvokePage runs a cmdlet and returns the rows of the first page. It does not retry, because some
-// cmdlets have a quota of requests. It repeats the request only if Exchange refused the token.
-// mayHaveMore is true if the response has a warning or a link to a further page. Some cmdlets
-// report further rows only with a warning.
+// InvokePage runs a cmdlet and returns the rows of the first page. Its errors are those of Invoke.
+// It does not retry, because some cmdlets have a quota of requests. It repeats the request only if
+// Exchange refused the token. mayHaveMore is true if the response has a warning or a link to a
+// further page. Some cmdlets report further rows only with a warning.
 func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, mayHaveMore bool, err error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -150,8 +150,8 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 		if !ok || cmd.Effect != call.Read || next == address {
 			return nil, call.Broken("exchange", "next_link")
 		}
-		// Only the server that wrote the link can answer it. The cookies of the response route the
-		// next request to that server.
+		// Possibly only the server that wrote the link can answer it. The cookies of the response
+		// should route the next request to that server.
 		address = next
 		for _, cookie := range (&http.Response{Header: resp.Header}).Cookies() {
 			sessionCookies[cookie.Name] = cookie.Value
@@ -215,9 +215,9 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 	})
 }
 
-// gate returns the gate of a command. Exchange throttles all cmdlets of a tenant together. The
-// message trace also has its own quota. If that quota is used up, the answer contains an error of
-// the class Throttled, and only the message trace has to wait.
+// gate returns the gate of a command. A Retry-After delays all cmdlets of the tenant. The message
+// trace also has its own quota. If that quota is used up, the answer contains an error of the class
+// Throttled, and only the message trace has to wait.
 func (c Client) gate(cmd Command) call.Gate {
 	tenantScope := "exchange/" + string(c.Tenant)
 	cmdletScope := tenantScope + "/" + cmd.Cmdlet

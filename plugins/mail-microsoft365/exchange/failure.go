@@ -115,7 +115,8 @@ func parseDetail(text string) exception {
 func failureFromResponse(resp call.Response) error {
 	code, e := parseError(resp.Body)
 	f := newFailure(resp.Status, e)
-	// A status such as 5xx or 429 determines the outcome, even if the body contains an exception.
+	// The statuses of call.StatusError determine the outcome, even if the body contains an
+	// exception.
 	if statusErr := call.StatusError(resp, call.Cause("exchange", f.Type)); statusErr != nil {
 		return statusErr
 	}
@@ -125,8 +126,8 @@ func failureFromResponse(resp call.Response) error {
 }
 
 // reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is the value of
-// the member @adminapi.errors. Usually it is a list of texts. reportedFailure reads only the first
-// element of a list. If raw is empty, the cmdlet did not fail and the result is nil.
+// the member @adminapi.errors, usually a list of texts. reportedFailure reads only the first element
+// of a list. If this element or raw is empty, the cmdlet did not fail and the result is nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage

@@ -19,10 +19,9 @@ const (
 	// Exchange delays further cmdlets, or refuses them with status 429.
 	maxInFlight = 3
 	// burst is how many calls are not delayed by the pace after a time without calls. It is the
-	// number of calls in two minutes at the default pace. It is large enough to connect a tenant
-	// and to create its mailboxes without waiting.
+	// number of calls in two minutes at the default pace.
 	burst = 120
-	// sweepThreshold is the number of limiters above which idle limiters are removed.
+	// If there are at least sweepThreshold limiters, adding one first removes the idle limiters.
 	sweepThreshold = 4096
 )
 

@@ -56,7 +56,8 @@ func (b *Bool) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Int is a property that should be an integer. Any other value, such as null, is read as 0.
+// Int is a property that should be an integer, also in the form of a string. Any other value, such
+// as null, is read as 0.
 type Int int
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -66,7 +67,8 @@ func (i *Int) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Time is a property that should be a time, in UTC. It is zero if it has no known format.
+// Time is a property that should be a time. It is converted to UTC. A time without an offset counts
+// as UTC. Time is zero if the value has no known format.
 type Time struct{ time.Time }
 
 // UnmarshalJSON implements json.Unmarshaler.

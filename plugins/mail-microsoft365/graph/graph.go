@@ -62,7 +62,7 @@ func Query(options ...string) string {
 }
 
 // Get reads one object. For an error response it returns a *Failure, or only an outcome if the
-// status is 408, 429 or 5xx. It returns Broken for a response that is not JSON.
+// status is 408, 429 or 5xx. It returns Broken for a response that it cannot decode.
 func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) {
 	var value T
 	resp, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
@@ -73,19 +73,14 @@ func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) 
 }
 
 // Write sends body as JSON to a path and decodes the response. If body is nil, the request has no
-// body. If the response to a successful write is empty or cannot be parsed, Write returns the zero
-// value.
+// body. If the response to a successful write is empty or not JSON, Write returns the zero value.
 func Write[T any](ctx context.Context, c Client, effect call.Effect, method string, p Path, body any) (T, error) {
 	var value T
 	resp, err := c.send(ctx, effect, method, c.URL+p.path, p.route, body)
 	if err != nil {
 		return value, err
 	}
-	if len(strings.TrimSpace(string(resp.Body))) == 0 {
-		return value, nil
-	}
-	// Graph has made the change, so a response that cannot be parsed counts as an empty response.
-	_ = json.Unmarshal(resp.Body, &value)
+	_ = json.Unmarshal(resp.Body, &value) // Graph has made the change, so an unreadable response is not an error
 	return value, nil
 }
 
@@ -116,8 +111,6 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 		if got.Next == "" {
 			return rows, nil
 		}
-		// Graph expects its link unchanged, but the token may be sent only to the configured host.
-		// Therefore List replaces only the beginning of the link.
 		next, ok := call.RebaseLink(c.URL, got.Next, "/v1.0")
 		if !ok || next == address {
 			return nil, call.Broken("graph", "next_link")
@@ -172,8 +165,7 @@ const applicationScope = "graph"
 
 // gate returns the gate of a request. Graph throttles an application in one tenant, a whole tenant,
 // or an application in all tenants. The header x-ms-throttle-scope begins with the name of the
-// throttled scope. A Retry-After for only reads or only writes delays both, because Graph counts
-// both in the same budget of the tenant.
+// throttled scope. The gate does not distinguish reads and writes: a Retry-After delays both.
 func (c Client) gate() call.Gate {
 	tenantScope := applicationScope + "/" + string(c.Tenant)
 	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, ThrottledScope: func(resp call.Response) string {

@@ -30,9 +30,9 @@ type tokenKey struct {
 // tokens are requested.
 type cacheEntry struct {
 	token           Token
-	renewalWanted   bool             // a renewal was requested
-	renewalTimes    []time.Time      // times of the renewals during the last renewalWindow
-	noRenewalBefore time.Time        // no renewal before this time
+	renewalWanted   bool
+	renewalTimes    []time.Time // when renewals were requested during the last renewalWindow
+	noRenewalBefore time.Time
 	request         *tokenRequest    // nil if no request is in progress
 	refusals        map[int]refusals // keyed by the status, 401 or 403
 }
@@ -45,16 +45,14 @@ type refusals struct {
 }
 
 // tokenRequest is one request for a token. Concurrent callers share the request and its result.
-// Without sharing, each caller would send its own request to a host that does not answer, and wait
-// for the full timeout.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token
 	err   error
 }
 
-// sweepThreshold is a number of entries. If the cache has at least so many, adding an entry first
-// removes the expired tokens.
+// If the cache has at least sweepThreshold entries, adding an entry first removes the entries
+// without a valid token.
 const sweepThreshold = 1024
 
 func (c *TokenCache) entry(key tokenKey) *cacheEntry {
@@ -92,8 +90,8 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenR
 }
 
 // finish stores the result of a request and wakes the callers that wait for it. An old token that
-// can still be used stays in use if the login host is down, throttles or does not answer in time.
-// After any other error, finish removes the old token.
+// can still be used stays in use after a Throttled, Down or Unknown outcome. After any other error,
+// finish removes the old token.
 func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,8 +124,8 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is the minimum time until the next renewal after one that failed because the
-// login host was not available, if there is no Retry-After.
+// failedRenewalDelay is the minimum time until the next renewal after one that failed with an
+// outcome of isUnavailable without a retry delay.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It

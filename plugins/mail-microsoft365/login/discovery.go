@@ -58,7 +58,7 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	case errors.As(err, &f) && f.class == noAccess:
 		return authority{}, invalidLink(f.Outcome.Cause) // the tenant does not exist
 	case errors.As(err, &f) && f.class == unexpected:
-		return endpoints, nil // the host has no discovery document
+		return endpoints, nil // for example 404: the host has no discovery document
 	case err != nil:
 		return authority{}, err
 	case !slices.Contains(endpoints.Issuers, document.Issuer):

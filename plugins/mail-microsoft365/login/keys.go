@@ -33,7 +33,7 @@ type KeyCache struct {
 
 type keySet struct {
 	keys             []signingKey
-	readAt           time.Time // when the keys were read
+	readAt           time.Time
 	unknownKeyReadAt time.Time // when the keys were last read because of an unknown key
 }
 

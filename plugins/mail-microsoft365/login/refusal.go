@@ -27,8 +27,8 @@ var (
 	errNoCredential = Misconfigured("client_secret")
 )
 
-// Misconfigured returns a ServiceUnavailable refusal because of a missing or invalid setting.
-// Callers get ServiceUnavailable, because the operator and not the customer must fix the setting.
+// Misconfigured returns a refusal because of a missing or invalid setting. Its code is
+// ServiceUnavailable, because the operator and not the customer must fix the setting.
 func Misconfigured(field string) error {
 	return &outcome.Error{
 		Kind: outcome.Refused, Code: fault.ServiceUnavailable, Cause: call.Cause("setting", field),
@@ -78,8 +78,7 @@ var classes = map[int]class{
 // Failure is an error response of the login host. Unwrap returns its outcome.
 type Failure struct {
 	Outcome *outcome.Error
-	AADSTS  int    // 0 if the response contains no number
-	OAuth   string // the OAuth error code
+	AADSTS  int // 0 if the response contains no number
 	class   class
 }
 
@@ -112,7 +111,7 @@ func failureFromResponse(resp call.Response) error {
 	if c == unknown {
 		c = classOfStatus(resp, oauth)
 	}
-	f := &Failure{AADSTS: number, OAuth: oauth, class: c, Outcome: c.outcome(resp)}
+	f := &Failure{AADSTS: number, class: c, Outcome: c.outcome(resp)}
 	f.Outcome.Cause = cause(number, oauth, resp.Status)
 	if c == operatorError || c == requestLoop {
 		return call.Permanent(f)
@@ -183,10 +182,10 @@ func aadstsNumber(description string) int {
 	return n
 }
 
-// MayBePropagating reports whether a refusal can mean that a new consent has not reached all of
-// Microsoft's servers. The login host then answers that the tenant does not have the application or
-// has disabled it. An error that is not a *Failure comes from an API. It always counts, because the
-// token may have been issued before the permissions were granted.
+// MayBePropagating reports whether an AccessDenied refusal can mean that a new consent has not
+// reached all of Microsoft's servers. The login host then answers that the tenant does not have the
+// application or has disabled it. A refusal that is not a *Failure comes from an API. It always
+// counts, because the token may have been issued before the permissions were granted.
 func MayBePropagating(err error) bool {
 	var f *Failure
 	return !errors.As(err, &f) || f.class == applicationUnknown || f.AADSTS == 7000112

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// MaxTokenAge is the age from which a token is renewed before a write and at the beginning of a
-// sync.
+// MaxTokenAge is the age from which RenewOld renews a token. It is also the longest delay of
+// replacementDelay.
 const MaxTokenAge = 5 * time.Minute
 
 // TokenSource returns the tokens of one connection for one tenant and scope.

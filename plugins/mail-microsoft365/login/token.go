@@ -176,9 +176,9 @@ var credentialProblems = map[int]string{
 }
 
 // Check requests a token of the application in its home tenant. If the client id, the credential or
-// the home tenant is wrong, it returns an AccessDenied refusal that says what is wrong. If there is
-// no home tenant, the request never succeeds. It still detects a wrong client id or credential,
-// because the login host checks these before the tenant.
+// the home tenant is wrong, it returns an AccessDenied refusal that says what is wrong. For
+// NoHomeTenant, the request never succeeds. It still detects a wrong client id or credential,
+// because the login host is assumed to check these before the tenant.
 func (h Host) Check(ctx context.Context, homeTenant, scope string) error {
 	_, err := h.appToken(ctx, homeTenant, scope)
 	var f *Failure
