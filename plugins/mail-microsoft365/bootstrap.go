@@ -59,8 +59,8 @@ type organizationConfig struct {
 	Dehydrated exchange.Bool `json:"IsDehydrated"`
 }
 
-// probe reads the organization's configuration. Get-OrganizationConfig is the cheapest cmdlet that
-// requires both the app role and the directory role.
+// probe reads the organization's configuration. Get-OrganizationConfig requires both the app role
+// and the directory role.
 func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 	rows, err := exchange.Invoke[organizationConfig](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetOrganizationConfig, Select: []string{"Name", "IsDehydrated"},
@@ -79,11 +79,11 @@ func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 // exist without being effective yet.
 func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status int) (tenant.Progress, error) {
 	if status == http.StatusUnauthorized {
-		granted, err := c.appRoleGranted(ctx, role.principal)
+		missing, err := c.appRoleMissing(ctx, role.principal)
 		if err != nil {
 			return tenant.Progress{}, err
 		}
-		if granted == ternaryNo {
+		if missing {
 			return tenant.Progress{
 				Status: tenant.BootstrapFailed, Step: tenant.StepReconnect,
 				Message: "the mail server's permission is missing; an administrator has to give the consent again",
@@ -104,10 +104,9 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 // attempt to read them.
 const retryInterval = time.Hour
 
-// requestCustomization requests the organization's customization and reads the state again. It
-// ignores NotReady, and an error without a specific type, because Exchange answers a second request
-// with such an error. After a success or an ignored error, it sends no further request for
-// retryInterval.
+// requestCustomization requests the organization's customization and reads the state again.
+// Exchange refuses a second request, so requestCustomization ignores NotReady and a ProviderError of
+// Exchange. After a success or an ignored error, it sends no further request for retryInterval.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	pending := pendingProgress("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state

@@ -104,7 +104,7 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, n int) (m
 	return created, nil
 }
 
-// newMailboxError converts a refusal because of the address, a value or a limit to
+// newMailboxError converts a refusal because of a name in use, a value or a limit to
 // InvalidMailboxEmail. It returns other errors unchanged.
 func newMailboxError(err error) error {
 	switch {

@@ -101,7 +101,7 @@ func isConflict(err error) bool {
 }
 
 // addDomainError converts Graph's refusal to add a domain that the tenant does not have. It returns
-// a refusal with an unknown text unchanged.
+// other errors unchanged.
 func addDomainError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):
@@ -143,8 +143,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	case err != nil && graph.Status(err) == 0 && outcome.ChangedNothing(err):
 		return domain.Platform{}, err
 	}
-	// The request failed, or returned an unverified domain. The domain may be verified
-	// nevertheless.
+	// The domain may be verified, even if the request failed or returned an unverified domain.
 	current, readErr := c.domain(ctx, name)
 	switch {
 	case readErr == nil && current.Verified:
@@ -158,7 +157,7 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 	}
 }
 
-// verificationError converts Graph's refusal to verify a domain that no read shows as verified.
+// verificationError converts Graph's refusal to verify a domain. It returns other errors unchanged.
 func verificationError(err error) error {
 	switch {
 	case graph.ObjectExists(err), namesOtherTenant(err):

@@ -29,11 +29,10 @@ type roleStatus struct {
 type roleState int
 
 const (
-	roleHeld            roleState = iota + 1
-	roleAssigned                  // this call has assigned the role, or Graph reports that the assignment exists
-	roleRefused                   // the principal does not have the role, and the tenant does not allow tenantry to assign it
-	roleUnreadable                // the tenant does not let tenantry read the service principal or its role assignments
-	principalNotVisible           // the directory does not show the service principal yet
+	roleAssigned        roleState = iota + 1 // before or by this call. A conflict counts as assigned.
+	roleRefused                              // the principal does not have the role, and the tenant does not allow tenantry to assign it
+	roleUnreadable                           // the tenant does not let tenantry read the service principal or its role assignments
+	principalNotVisible                      // the directory does not show the service principal yet
 )
 
 // ensureRole assigns the role Exchange Administrator to the application's service principal, if the
@@ -56,7 +55,7 @@ func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	}
 	hasRole := func(a roleAssignment) bool { return a.grants(principal, exchangeAdministrator) }
 	if slices.ContainsFunc(rows, hasRole) {
-		return roleStatus{principal, roleHeld}, nil
+		return roleStatus{principal, roleAssigned}, nil
 	}
 	state, err := c.assignRole(ctx, principal)
 	return roleStatus{principal, state}, err
@@ -95,7 +94,7 @@ type servicePrincipal struct {
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
 	if !state.principalsForbidden.wasRecordedWithin(c.id, state.now(), retryInterval) {
-		path := graph.StaticPath("/servicePrincipals(appId='" + c.clientID + "')")
+		path := graph.StaticPath("/servicePrincipals(appId='" + c.platform.settings.credential.ClientID + "')")
 		sp, err := retryNotFound(ctx, c, func() (servicePrincipal, error) {
 			return graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
 		})
@@ -126,47 +125,31 @@ func (c *tenantClient) principalFromToken(ctx context.Context, errNoID error) (s
 	return "", errNoID
 }
 
-type ternary int
-
-const (
-	ternaryUnknown ternary = iota
-	ternaryYes
-	ternaryNo
-)
-
 type appRoleAssignment struct {
 	Role string `json:"appRoleId"`
 }
 
-// appRoleGranted reports whether the application has the app role Exchange.ManageAsApp. If the
-// tenant does not let tenantry read the directory, it searches for the role in the access token for
-// Exchange.
-func (c *tenantClient) appRoleGranted(ctx context.Context, principal string) (ternary, error) {
+// appRoleMissing reports whether the application is known to lack the app role
+// Exchange.ManageAsApp. If the tenant does not let tenantry read the role assignments, it searches
+// for the role in the access token for Exchange.
+func (c *tenantClient) appRoleMissing(ctx context.Context, principal string) (bool, error) {
 	if principal == "" {
-		return ternaryUnknown, nil
+		return false, nil
 	}
 	rows, err := graph.List[appRoleAssignment](ctx, c.graph, graph.PathWith("/servicePrincipals/%s/appRoleAssignments", principal), "")
 	switch {
-	case err == nil && slices.ContainsFunc(rows, func(a appRoleAssignment) bool { return strings.EqualFold(a.Role, manageAsAppID) }):
-		return ternaryYes, nil
 	case err == nil:
-		return ternaryNo, nil
+		hasRole := func(a appRoleAssignment) bool { return strings.EqualFold(a.Role, manageAsAppID) }
+		return !slices.ContainsFunc(rows, hasRole), nil
 	case graph.Status(err) == http.StatusNotFound:
-		return ternaryUnknown, nil
+		return false, nil
 	case !call.IsDenied(err) || graph.Status(err) == 0:
-		return ternaryUnknown, err
+		return false, err
 	}
 	t, err := c.exchange.Tokens.Token(ctx)
 	if err != nil {
-		return ternaryUnknown, err
+		return false, err
 	}
 	payload, readable := t.Payload()
-	switch {
-	case !readable:
-		return ternaryUnknown, nil
-	case slices.Contains(payload.Roles, manageAsAppName):
-		return ternaryYes, nil
-	default:
-		return ternaryNo, nil
-	}
+	return readable && !slices.Contains(payload.Roles, manageAsAppName), nil
 }

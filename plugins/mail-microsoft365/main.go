@@ -9,7 +9,8 @@
 //   - main.go: the function main, which serves the plugin.
 //   - settings.go: the description of the plugin and the settings of a connection.
 //   - consent.go, bootstrap.go, grants.go: consent, sign-in, and the preparation of Exchange.
-//   - directory.go, domains.go, records.go, licenses.go: reads and writes through Graph.
+//   - directory.go, domains.go, records.go, licenses.go: the tenant's profile and users, its
+//     domains, their DNS records, and its licences.
 //   - mailboxes.go, createmailbox.go, mailboxuser.go, dkim.go, smtpauth.go: mailboxes and mail
 //     settings.
 //   - rules.go, rulesteps.go, rulerow.go, trace.go: rules that block senders, and the message

@@ -76,7 +76,6 @@ func (p *platform) tokens(id tenant.GUID, scope string) login.TokenSource {
 type tenantClient struct {
 	platform *platform
 	id       tenant.GUID
-	clientID string // the client id of tenantry's app registration
 	graph    graph.Client
 	exchange exchange.Client
 }
@@ -86,7 +85,7 @@ func (p *platform) For(id tenant.GUID) sdk.MailTenant { return p.client(id) }
 
 func (p *platform) client(id tenant.GUID) *tenantClient {
 	return &tenantClient{
-		platform: p, id: id, clientID: p.settings.credential.ClientID,
+		platform: p, id: id,
 		graph: graph.Client{
 			URL: p.settings.graphURL, HTTP: p.state.httpClient, Retry: p.state.retry,
 			Tokens: p.tokens(id, p.settings.graphScope), Tenant: id, Waits: p.state.waits,

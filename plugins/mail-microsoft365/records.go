@@ -31,8 +31,6 @@ type graphRecord struct {
 }
 
 // Records implements sdk.MailTenant. It omits the service records of services other than Email.
-// Microsoft chooses the host names in the MX and CNAME records. The plugin does not derive them
-// from the domain.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

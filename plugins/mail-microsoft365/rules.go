@@ -135,8 +135,8 @@ const maxWrites = 10
 
 // ruleUpdate changes one rule step by step until it has the requested state. It reads the rule
 // before each step and after the last step. Only the writes of confirmState have no read between
-// them or after them. If a write fails, its error only determines whether the update continues. The
-// result is always the rule as it was last read.
+// them or after them. The error of a failed write only determines whether the update continues. A
+// successful update returns the rule as it was last read.
 type ruleUpdate struct {
 	*tenantClient
 
