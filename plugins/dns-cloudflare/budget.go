@@ -10,12 +10,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// budgets has the budgets of tokens, keyed by the fingerprint of the connection.
+// budgets has a budget for each token.
 type budgets struct {
 	now     func() time.Time
 	limit   int // maximum number of calls of one token in each window
 	mu      sync.Mutex
-	byToken map[string]*budget
+	byToken map[string]*budget // keyed by the fingerprint of the connection
 }
 
 func newBudgets(now func() time.Time) *budgets {
@@ -38,9 +38,9 @@ func (b *budgets) forToken(fingerprint string) *budget {
 	return b.byToken[fingerprint]
 }
 
-// budget permits at most limit calls of one token in each window. Cloudflare counts a call when the
-// request arrives, which can be at any time before the answer. Therefore a call counts until one
-// window after its end.
+// budget permits at most limit calls of one token in each rateWindow. Cloudflare counts a call when
+// the request arrives, which can be at any time before the answer. Therefore a call counts until one
+// rateWindow after its end.
 type budget struct {
 	now         func() time.Time
 	limit       int

@@ -21,9 +21,8 @@ const (
 	apiURL      = "https://api.cloudflare.com/client/v4"
 	callTimeout = 15 * time.Second
 
-	// Cloudflare allows a user, or a token of an account, at most maxCalls calls in any rateWindow,
-	// and blocks all calls for one rateWindow after that. The plugin counts the calls of each
-	// connection. It does not see other calls of the user.
+	// Cloudflare allows a user, or a token of an account, at most maxCalls calls in any rateWindow.
+	// After further calls it blocks all calls for one rateWindow.
 	maxCalls   = 1200
 	rateWindow = 5 * time.Minute
 )

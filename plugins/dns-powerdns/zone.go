@@ -66,7 +66,7 @@ func countZones(body io.Reader) (count int, err error) {
 }
 
 // Zone implements sdk.DNSProvider. It sets Idle for a zone whose primary is a different server,
-// because the plugin cannot change such a zone.
+// because the next transfer from the primary would overwrite a change.
 func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	apex := sdk.PlainName(name) + "."
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
@@ -83,7 +83,7 @@ func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	case zone.ID == "":
 		return sdk.Zone{}, sdk.BrokenAnswer("different_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
-		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
+		zone.Idle = "secondary"
 	}
 	return zone, nil
 }
@@ -113,9 +113,9 @@ func (p *provider) readZone(ctx context.Context, apex, path string) (z zoneDoc, 
 // zonePath does not change.
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
-// recordSets returns the record sets that the server serves. It omits disabled records. It also
-// omits sets with a name outside the zone or without a valid type. The database of a server can
-// contain such rows, but the server does not serve them.
+// recordSets returns the record sets that the server serves. It omits disabled records, and sets
+// with a name outside the zone or without a valid type. The database of a server can contain such
+// sets, but the server does not serve them.
 func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
 	var sets []sdk.RRSet
 	for _, r := range z.RRSets {
