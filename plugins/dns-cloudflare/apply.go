@@ -65,7 +65,7 @@ func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 	return slices.DeleteFunc(slices.Clone(sets), func(s sdk.RRSet) bool { return s.Type == sdk.CNAME && s.Name == zone.Name })
 }
 
-// write sends the batch, reads the zone again and returns its sets. Cloudflare may answer with
+// write sends the batch, reads the zone again and returns its sets. The batch may fail with
 // errConflict, for example after an earlier attempt of the same write. In this case, write succeeds
 // if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged, or an Unknown outcome if it
 // cannot read the zone.

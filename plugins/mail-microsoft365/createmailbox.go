@@ -16,16 +16,16 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// maxAliases is the maximum number of aliases that are tried. An alias contains a hash of the
-// address, so a collision is rare.
+// maxAliases is the maximum number of aliases and object names that are tried. An alias contains a
+// hash of the address, so a collision is rare.
 const maxAliases = 4
 
 // CreateMailbox implements sdk.MailTenant. It repeats the creation only if Exchange throttled it or
 // was out of service, or if no connection could be made. After other failures the caller decides
 // whether to repeat the call. If Exchange reports that the address is in use, and the lookup finds
-// no shared mailbox with this address, CreateMailbox refuses without a further attempt. There is
-// one exception: if Exchange was out of service during an earlier attempt, that attempt may have
-// created the mailbox. The outcome is then Unknown.
+// no shared mailbox with this address, CreateMailbox refuses. The exception is a refusal after an
+// earlier attempt during which Exchange was out of service. That attempt may have created the
+// mailbox, so the outcome is Unknown.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -15,8 +15,8 @@ const (
 	Exists                    // an object with that name exists already
 	Dehydrated                // Enable-OrganizationCustomization must run first
 	BadParameter              // the cmdlet does not accept a parameter of the command
-	InvalidValue              // the cmdlet does not accept a value
-	LimitReached              // a limit of the organization is reached
+	InvalidValue              // the cmdlet does not accept a value, or a CNAME record for DKIM is missing
+	LimitReached              // the organization or a rule would exceed a limit
 	NotAccepted               // the domain is not an accepted domain of Exchange
 	Throttled
 	Transient

@@ -72,7 +72,7 @@ type invokeResponse[T any] struct {
 	decoded  []T
 }
 
-// Invoke runs a cmdlet and returns the rows of all pages. For an error response it returns a
+// Invoke runs a cmdlet and returns the rows of all pages. If the cmdlet fails, it returns a
 // *Failure, or only an outcome if the status is 408, 429 or 5xx.
 func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	ctx, cancel := call.WithDeadline(ctx)
