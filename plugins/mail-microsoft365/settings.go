@@ -59,8 +59,8 @@ func description() sdk.Description {
 		},
 		// The directory allows an application 3,000 writes in 150 s in one tenant. The budget
 		// counts all calls, because it cannot tell which of them write to the directory. Microsoft
-		// publishes no limit for Exchange, so the plugin itself limits the rate of the cmdlets (see
-		// exchange.Limiter).
+		// publishes no general limit for Exchange, so the plugin itself limits the rate of the
+		// cmdlets (see exchange.Limiter).
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent reads one

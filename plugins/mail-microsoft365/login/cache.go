@@ -124,8 +124,8 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is the minimum time until the next renewal after one that failed with an
-// outcome of isUnavailable without a retry delay.
+// failedRenewalDelay is the minimum time until the next renewal, if the last renewal failed with a
+// Throttled, Down or Unknown outcome that contains no retry delay.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It
