@@ -67,8 +67,8 @@ func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
 
 // write sends the batch, reads the zone again and returns its sets. The batch may fail with
 // errConflict, for example after an earlier attempt of the same write. In this case, write succeeds
-// if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged, or an Unknown outcome if it
-// cannot read the zone.
+// if the zone has the wanted sets. Otherwise it returns sdk.ZoneChanged, or an Unknown outcome if
+// it cannot read the zone.
 func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
 	batch, err := newBatch(records, changes)
 	if err != nil {

@@ -39,8 +39,8 @@ func (b *budgets) forToken(fingerprint string) *budget {
 }
 
 // budget permits at most limit calls of one token in each rateWindow. Cloudflare counts a call when
-// the request arrives, which can be at any time before the answer. Therefore a call counts until one
-// rateWindow after its end.
+// the request arrives, which can be at any time before the answer. Therefore a call counts until
+// one rateWindow after its end.
 type budget struct {
 	now         func() time.Time
 	limit       int

@@ -105,8 +105,8 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 const retryInterval = time.Hour
 
 // requestCustomization requests the organization's customization and reads the state again.
-// Exchange refuses a second request, so requestCustomization ignores NotReady and a ProviderError of
-// Exchange. After a success or an ignored error, it sends no further request for retryInterval.
+// Exchange refuses a second request, so requestCustomization ignores NotReady and a ProviderError
+// of Exchange. After a success or an ignored error, it sends no further request for retryInterval.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	pending := pendingProgress("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state

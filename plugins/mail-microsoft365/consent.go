@@ -104,8 +104,8 @@ func (a roleAssignment) grants(principal, role string) bool {
 var roleAssignments = graph.StaticPath("/roleManagement/directory/roleAssignments")
 
 // checkGlobalAdministrator returns nil if the person with this object id is a Global Administrator
-// of the tenant. It returns a NotAdministrator refusal if the person is not, if the object id is not
-// a GUID, or if the tenant does not let tenantry read the role.
+// of the tenant. It returns a NotAdministrator refusal if the person is not, if the object id is
+// not a GUID, or if the tenant does not let tenantry read the role.
 func (c *tenantClient) checkGlobalAdministrator(ctx context.Context, objectID string) error {
 	id, ok := tenant.ParseGUID(objectID)
 	if !ok {

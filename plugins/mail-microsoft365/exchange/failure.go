@@ -126,8 +126,9 @@ func failureFromResponse(resp call.Response) error {
 }
 
 // reportedFailure returns the Failure of a cmdlet that failed with status 200. raw is the value of
-// the member @adminapi.errors, usually a list of texts. reportedFailure reads only the first element
-// of a list. If this element or raw is empty, the cmdlet did not fail and the result is nil.
+// the member @adminapi.errors, usually a list of texts. reportedFailure reads only the first
+// element of a list. If this element or raw is empty, the cmdlet did not fail and the result is
+// nil.
 func reportedFailure(raw json.RawMessage) error {
 	text := strings.TrimSpace(string(raw))
 	var lines []json.RawMessage
