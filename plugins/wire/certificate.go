@@ -21,13 +21,13 @@ const (
 	clientCertificateVariable = "PLUGIN_CLIENT_CERT"
 	// certificateHost is the name in the certificates of the host and the plugin.
 	certificateHost = "localhost"
-	// certificateLife is how long a certificate is valid. It is longer than any process runs.
+	// certificateLife is longer than any process runs.
 	certificateLife = 10 * 365 * 24 * time.Hour
 )
 
 // newHostTLS returns the TLS configuration for one plugin process, and the host's certificate as
-// PEM. The plugin announces its own certificate in its handshake line. go-plugin adds that
-// certificate as the only root.
+// PEM. The plugin announces its own certificate in its handshake line, and go-plugin makes that
+// certificate the only root.
 //
 // newHostTLS replaces AutoMTLS of go-plugin. The keys of AutoMTLS use the curve P-521. BoringSSL,
 // the TLS library of most gRPC implementations, does not accept that curve by default. newHostTLS

@@ -69,8 +69,8 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 // write c. If that read succeeds, the provider works again.
 func (c Call) Probe() Call { return c.probe() }
 
-// Send sends the call to the plugin without the interceptors. The circuit breaker uses it for
-// probes.
+// Send sends the call to the plugin without the interceptors. The circuit breaker sends probes with
+// it.
 func (c Call) Send(ctx context.Context) error { return c.send(ctx) }
 
 // secrets returns the values of the request that are marked as secret, without the secrets of the
@@ -141,6 +141,7 @@ type probeOf func(write protobuf.Message) (method string, request, reply protobu
 // chain is the gRPC connection of a provider's client. It passes each call through the interceptors
 // and sends it to the plugin process that open returns. The first interceptor is the outermost.
 type chain struct {
+	noStreams
 	open         Opener
 	probeOf      probeOf
 	interceptors []Interceptor
@@ -163,9 +164,12 @@ func (c chain) Invoke(ctx context.Context, method string, request, reply any, op
 	return next(ctx)
 }
 
-// NewStream implements grpc.ClientConnInterface. It fails, because the services of providers have
-// no streams.
-func (chain) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+// noStreams is the part of a grpc.ClientConnInterface for streams, which the services of providers
+// do not have.
+type noStreams struct{}
+
+// NewStream implements grpc.ClientConnInterface.
+func (noStreams) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errors.New("the services of providers have no streams")
 }
 
@@ -270,9 +274,8 @@ func snakeCase(name string) string {
 	return out.String()
 }
 
-// CutReadsAsDown returns an interceptor that changes the outcome of reads. If the connection
-// between the plugin and the provider was cut, it replaces the outcome Unknown by the outcome Down,
-// because a read has no effect.
+// CutReadsAsDown returns an interceptor for reads whose connection between the plugin and the
+// provider was cut. It replaces their outcome Unknown by Down, because a read has no effect.
 func CutReadsAsDown() Interceptor {
 	return func(ctx context.Context, c Call, next func(context.Context) error) error {
 		err := next(ctx)

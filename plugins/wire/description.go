@@ -14,7 +14,8 @@
 //   - handshake.go: the protocol version and the gRPC options that both sides share.
 //   - serve.go: Serve, the plugin's side. Read this file or process.go first.
 //   - process.go: Process, a running plugin. runner.go: how its process is started and killed.
-//     runner_linux.go, runner_other.go: the attributes of that process on each system.
+//     runner_linux.go: the attributes of that process. runner_other.go: the attributes on other
+//     systems, where no limits apply.
 //   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each
 //     interface.
 //   - chain.go: Interceptor, which runs around each call of a client. answers.go: the check of each
@@ -22,8 +23,7 @@
 //   - fence.go: Fence, which runs each write of a client inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
 //   - hosts.go: the hosts that a plugin may connect to.
-//   - limits.go, limits_linux.go: Limits, the limits of what a plugin's processes may use. They
-//     apply only on Linux.
+//   - limits.go, limits_linux.go: Limits, the limits of what a plugin's processes may use.
 //   - certificate.go: the certificate of the host.
 //   - waits.go: ShareWaits, the stream on which a plugin shares its waits. A wait is a pause that
 //     the provider has asked for with Retry-After.
@@ -70,10 +70,10 @@ type Description struct {
 	Fields      []Field
 	NameServers []string // for DNS: patterns of the name servers that belong to the provider
 	Budgets     []Budget
-	// FaultDomain determines which calls to a sending platform share a circuit breaker. If it is
-	// empty, all calls to the platform share one breaker. If it is FaultCredential, all calls with
-	// the same credential share one breaker. It has no effect for other kinds of plugins: each
-	// tenant of a mail platform and each credential of a DNS provider has its own breaker.
+	// FaultDomain determines which calls to a sending platform share a circuit breaker: all calls
+	// if it is empty, or the calls with the same credential if it is FaultCredential. It has no
+	// effect for other kinds of plugins: each tenant of a mail platform and each credential of a
+	// DNS provider has its own breaker.
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
@@ -88,9 +88,9 @@ type Description struct {
 // FaultCredential is the fault domain of a platform that has its own server for each credential.
 const FaultCredential = "credential"
 
-// AuthHosts is the name of an operator's setting for a sending platform. The value of the setting
-// lists the hosts that the platform's authorization URLs may have, separated by commas. The
-// plugin's description contains the default value.
+// AuthHosts is the name of an operator's setting for a sending platform. The value lists the hosts
+// of the platform's authorization URLs, separated by commas or white space. The plugin's
+// description contains the default value.
 const AuthHosts = "auth_hosts"
 
 // Field is a setting or a secret of a connection. If the operator sets the field, the host reads it
@@ -117,7 +117,7 @@ type Budget struct {
 	Window time.Duration
 	// Costs maps an operation to the number of requests that one call of it usually makes. The
 	// operations of a DNS provider are "check", "zone", "records" and "apply". The default is 1.
-	// The host counts a higher number than 100 as 100.
+	// The host counts a number over 100 as 100.
 	Costs map[string]int
 	// Only is the list of the operations that count against the budget. If Only is empty, all
 	// operations count.
@@ -128,8 +128,8 @@ type Budget struct {
 // higher cost would make every call slow and take much memory.
 const maxCost = 100
 
-// Cost returns how many requests a call of the operation counts as, at most 100. It returns 0 if
-// Only is not empty and does not contain the operation.
+// Cost returns how many requests a call of the operation counts as, at most maxCost. It returns 0
+// if the operation does not count against the budget.
 func (b Budget) Cost(operation string) int {
 	if len(b.Only) > 0 && !slices.Contains(b.Only, operation) {
 		return 0
@@ -150,8 +150,8 @@ const (
 	OfOperator = false
 )
 
-// FieldsOf returns the fields that an account sets if account is true, and the fields that the
-// operator sets otherwise.
+// FieldsOf returns the fields that an account sets (OfAccount) or that the operator sets
+// (OfOperator).
 func (d Description) FieldsOf(account bool) []Field {
 	var fields []Field
 	for _, f := range d.Fields {

@@ -2,8 +2,8 @@
 
 package wire
 
-// DescriptionDoc is the JSON document that the command `describe` prints. Builds and scripts read
-// it.
+// DescriptionDoc is the JSON document that the command `describe` of a plugin prints. The commands
+// that add and test plugins read it, and so do builds.
 type DescriptionDoc struct {
 	Name         string              `json:"name"`
 	Kind         string              `json:"kind"`

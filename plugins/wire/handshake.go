@@ -73,8 +73,8 @@ func pluginSets(config *PluginConfig) map[int]plugin.PluginSet {
 }
 
 // tracingOptions returns options that propagate the trace context but not the caller's baggage.
-// They record no spans for the services of go-plugin itself, and none for the stream of waits,
-// because that stream lasts as long as the process.
+// They record spans only for the services of tenantry, and none for the stream of waits, because
+// that stream lasts as long as the process.
 func tracingOptions() []otelgrpc.Option {
 	return []otelgrpc.Option{
 		otelgrpc.WithPropagators(propagation.TraceContext{}),
@@ -120,5 +120,5 @@ func startError(err error, redact func(string) string) error {
 	return errors.New(sanitize(redact(err.Error())))
 }
 
-// maxQuotedLine is the maximum number of characters of a program's first line that an error quotes.
+// maxQuotedLine is how many characters of a program's first line an error quotes at most.
 const maxQuotedLine = 80

@@ -37,7 +37,7 @@ func (d Description) HostsOf(c Connection) []string {
 // Reaches returns the hosts in Hosts, sorted, in a form for people. operator has the operator's
 // settings. An entry such as {api_url} becomes the host in the value of the field. The value is the
 // operator's setting, or the default if the setting is empty or accounts set the field. If the
-// value contains no host, the entry becomes the name of the field.
+// value contains no host, the entry becomes the name of the field, such as <api_url>.
 func (d Description) Reaches(operator map[string]string) []string {
 	hosts := []string{}
 	for _, entry := range d.Hosts {
@@ -67,7 +67,7 @@ func cutBraces(entry string) (name string, ok bool) {
 }
 
 // hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns
-// "" if value contains no host.
+// an IP address unchanged, and "" if value contains no host.
 func hostIn(value string) string {
 	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // the part after the # can be a token
 	if _, err := netip.ParseAddr(value); err == nil {

@@ -4,7 +4,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -36,12 +35,13 @@ func SendingInProcess(p ports.SendingPlatform, interceptors ...Interceptor) port
 }
 
 func openInProcess(service *grpc.ServiceDesc, server any) Opener {
-	process := &Process{conn: inProcessConn{service, server}}
+	process := &Process{conn: inProcessConn{service: service, server: server}}
 	return func(context.Context, ...secret.Text) (Session, error) { return Session{Process: process}, nil }
 }
 
 // inProcessConn is a gRPC connection that calls the methods of a server directly.
 type inProcessConn struct {
+	noStreams
 	service *grpc.ServiceDesc
 	server  any
 }
@@ -63,10 +63,4 @@ func (c inProcessConn) Invoke(ctx context.Context, method string, request, reply
 		return nil
 	}
 	return status.Error(codes.Unimplemented, method)
-}
-
-// NewStream implements grpc.ClientConnInterface. It fails, because the services of providers have
-// no streams.
-func (inProcessConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, errors.New("the services of providers have no streams")
 }

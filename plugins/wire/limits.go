@@ -16,8 +16,9 @@ import (
 type Limits struct {
 	// Memory is the maximum size of the private memory of each process, in bytes.
 	Memory uint64
-	// Processes is the maximum number of processes and threads that the host's user may add after
-	// the start of the plugin. The kernel does not enforce this limit for root.
+	// Processes limits the processes and threads of the host's user. When the user has this many
+	// more than at the start of the plugin, the plugin cannot start another. The kernel does not
+	// enforce this limit for root.
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
@@ -46,8 +47,8 @@ func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
 
 // Output runs a command within the limits and returns its standard output. It fails with
 // ErrOutputTooLong if the output is longer than `most` bytes. When the context of the command ends,
-// Output kills the process group of the command. When the command has ended, Output kills the
-// descendants that are left in this group.
+// Output kills the process group of the command. It also kills the descendants that are left in
+// this group when the command has ended.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	output := &limitedBuffer{remaining: most}
 	cmd.Stdout, cmd.WaitDelay, cmd.SysProcAttr = output, pipeDrainTime, processAttributes()
@@ -77,7 +78,7 @@ type limitedBuffer struct {
 	remaining int
 }
 
-// Write implements io.Writer. After Write has failed, os/exec stops reading, and the command can
+// Write implements io.Writer. After an error of Write, os/exec closes the pipe, and the command can
 // print nothing more.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if b.remaining -= len(p); b.remaining < 0 {

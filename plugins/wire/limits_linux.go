@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeFilesOnExec marks all open files of the host so that a new process does not inherit them. Go
-// does this for the files that it opens, but the host can itself have inherited open files. On
-// kernels before 5.11, closeFilesOnExec has no effect.
+// closeFilesOnExec marks all open files of the host, except the standard streams, so that a new
+// process does not inherit them. Go marks the files that it opens, but the host can itself have
+// inherited open files. On kernels before 5.11, closeFilesOnExec has no effect.
 func closeFilesOnExec() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // apply limits a process that has just started, and returns the limits in force. The limits also
@@ -55,8 +55,8 @@ func setLimit(pid, resource int, limit uint64) uint64 {
 	return limit
 }
 
-// AlmostReached returns the usage of those limits on processes and open files that are at least
-// nine tenths used. It returns nothing for a process that has exited.
+// AlmostReached returns the limits on processes and open files of which at least nine tenths are
+// used. It returns nothing for a process that has exited.
 func (p *Process) AlmostReached() []Usage {
 	pid, limits := p.PID(), p.Limits()
 	var usages []Usage

@@ -22,7 +22,7 @@ import (
 
 // The causes of the outcomes that this package creates.
 const (
-	CausePluginExited = "plugin_gone"         // the process died or the connection broke
+	CausePluginExited = "plugin_gone"         // the process or the connection ended, or the status is not known
 	CauseDeadline     = "plugin_deadline"     // no answer in time
 	CauseCanceled     = "caller_gone"         // the caller cancelled the call
 	CauseProtocol     = "plugin_protocol"     // a message that violates the protocol
@@ -95,8 +95,8 @@ const undecodablePrefix = "grpc: failed to unmarshal the received message"
 
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown if the call or
 // the connection ended before a complete answer, because the plugin may have executed the call. ctx
-// is the context of the call. grpc-go reports codes.Canceled in two cases: the caller cancelled
-// ctx, or the connection was closed because the process had ended.
+// is the context of the call: grpc-go reports codes.Canceled if the caller cancelled ctx, and also
+// if the connection was closed because the process had ended.
 func fromStatus(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -171,15 +171,15 @@ func outcomeFromProto(o *proto.Outcome) error {
 }
 
 // hasCauseOfHost reports whether an outcome of a plugin has a cause that only the host may use,
-// such as the cause of a call that was not sent. The three causes that are allowed here are those
-// of the SDK's own outcomes, which never have the kind Down.
+// such as the cause of a call that was not sent. The SDK itself uses the three causes that are
+// allowed here, and never with the kind Down.
 func hasCauseOfHost(o *outcome.Error) bool {
 	return strings.HasPrefix(o.Cause, outcome.PluginCausePrefix) &&
 		(o.Kind == outcome.Down || !slices.Contains([]string{CausePanic, CauseUnclassified, CauseDeadline}, o.Cause))
 }
 
-// sanitize makes a text of a plugin safe for logs and API responses: valid UTF-8, one line and at
-// most MaxText bytes long.
+// sanitize makes a text safe for logs and API responses: valid UTF-8, one line and at most MaxText
+// bytes long.
 func sanitize(s string) string {
 	if len(s) > MaxText {
 		s = s[:MaxText]

@@ -42,8 +42,8 @@ type Launch struct {
 	Timeout time.Duration
 	// Abort makes Start fail when the channel is closed. It may be nil.
 	Abort <-chan struct{}
-	// OnOutcome is called with the detail and the cause of each outcome that the plugin returns as
-	// the error of a call, as the plugin sent them. It may be nil. Calls can be concurrent.
+	// OnOutcome is called with the detail and the cause of each outcome that the plugin returns, as
+	// the plugin sent them. It may be nil. Calls can be concurrent.
 	OnOutcome func(detail, cause string)
 	// Redact removes secrets from output of the process that an error of Start quotes. It may be
 	// nil.
@@ -61,7 +61,7 @@ type Process struct {
 
 // Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
 // run, does not complete the handshake, or is not healthy within Launch.Timeout. It also fails when
-// Launch.Abort is closed. If Start fails, no process is left. The error wraps ErrVersion if the
+// Launch.Abort is closed. If Start fails, the process has ended. The error wraps ErrVersion if the
 // protocol versions differ.
 func Start(launch Launch) (*Process, error) {
 	r, err := newRunner(launch)
@@ -185,7 +185,7 @@ func (p *Process) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown asks the plugin to exit by the method that go-plugin uses. Many plugins close the
+// Shutdown asks the plugin to exit with the method Shutdown of go-plugin. Many plugins close the
 // connection before the answer, so an error does not mean that the process keeps running.
 func (p *Process) Shutdown(ctx context.Context) error {
 	return p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})

@@ -38,7 +38,7 @@ type processRunner struct {
 	aborted   atomic.Bool  // abort was called
 	killed    atomic.Bool  // Kill has sent its signal
 	exited    chan struct{}
-	state     *os.ProcessState
+	state     *os.ProcessState // set before exited is closed
 }
 
 func newRunner(l Launch) (*processRunner, error) {
@@ -149,8 +149,8 @@ func (r *processRunner) Kill(context.Context) error {
 	return nil
 }
 
-// endedByKill waits until the process has exited, and reports whether Kill ended it. It also checks
-// the exit status, because the signal has no effect on a process that exited but was not reaped.
+// endedByKill waits until the process has exited, and reports whether Kill ended it. It checks the
+// exit status, because Kill has no effect on a process that has exited but is not reaped.
 func (r *processRunner) endedByKill() bool {
 	<-r.exited
 	if r.state == nil {

@@ -25,9 +25,8 @@ type PluginConfig struct {
 	Mail     func(Connection) (ports.MailPlatform, error)
 	DNS      func(Connection) (ports.DNSProvider, error)
 	Sending  func(Connection) (ports.SendingPlatform, error)
-	// ShareWaits is called with the host's store of waits: the times before which the provider
-	// accepts no calls. All processes of the plugin share this store. ShareWaits is nil for a
-	// plugin that shares no waits.
+	// ShareWaits is called with the host's store of waits, which all processes of the plugin share.
+	// It is nil for a plugin that shares no waits.
 	ShareWaits func(ports.Waits)
 	Log        *slog.Logger
 }

@@ -31,9 +31,9 @@ const (
 )
 
 // ShareWaits answers the plugin's requests about waits from store, in the background, until the
-// process ends. A wait is a pause that the provider has asked for. ShareWaits returns as soon as
-// the plugin uses the store. If the plugin has no waits to share, it returns at once. It fails if
-// the stream fails, or if the plugin does not answer before ctx ends.
+// process ends. It returns when the plugin has accepted the stream, or has answered that it shares
+// no waits. It fails if the stream cannot be opened, or if the plugin does not answer before ctx
+// ends.
 func (p *Process) ShareWaits(ctx context.Context, store ports.Waits) error {
 	streamCtx, cancel := context.WithCancel(context.Background())
 	stopAfter := context.AfterFunc(ctx, cancel)
@@ -111,7 +111,8 @@ type hostWaits struct {
 	answers map[uint64]chan time.Duration // keyed by the id of the request
 }
 
-// Wait implements ports.Waits. It returns 0 if the host does not answer in time.
+// Wait implements ports.Waits. It returns 0 if the host does not answer within waitAnswerTimeout,
+// or if ctx or the stream ends first.
 func (h *hostWaits) Wait(ctx context.Context, scope string, atLeast time.Duration) time.Duration {
 	answer := make(chan time.Duration, 1)
 	h.mu.Lock()
