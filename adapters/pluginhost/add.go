@@ -23,7 +23,7 @@ import (
 )
 
 // describeTimeout limits how long a plugin may take to print its description. It is long, because
-// the machine may be busy and the operator who calls Add can wait.
+// the machine may be busy and the operator can wait.
 const describeTimeout = time.Minute
 
 // maxDescription is the maximum size of a description in bytes.
@@ -139,8 +139,9 @@ func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {
 }
 
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
-// file, so that a running service can use the old version again if the new version fails. A file
-// that is already in the plugin folder keeps its name, and so does content that has not changed.
+// file, so that a running service can use the old version again if the new version fails. Content
+// that has not changed keeps its file name. So does a file whose path shows that it is already in
+// the plugin folder: if only one of dir and file is absolute, the file is copied.
 func fileOfVersion(dir, file string, old, added CatalogEntry) string {
 	switch relativePath, err := filepath.Rel(dir, file); {
 	case err == nil && relativePath == added.File:
@@ -168,12 +169,14 @@ func filesOf(entries []CatalogEntry) (files []string) {
 }
 
 // oldVersions is how many versions stay in the plugin folder, in addition to the current, the
-// previous and the first. A running service uses one of them if several upgrades in a row failed.
+// previous and the first. A running service may still use one of them if several upgrades in a row
+// failed.
 const oldVersions = 2
 
-// deleteVersions deletes the files and folders of a plugin's versions, except those in keep, and
-// except the newest of the others. base is the file name without the digits of a version.
-func deleteVersions(dir, base string, keep []string, newest int) error {
+// deleteVersions deletes the files and folders of a plugin's versions. It keeps those in keep, and
+// of the others the newest ones, as many as newestKept. base is the file name without the digits of
+// a version.
+func deleteVersions(dir, base string, keep []string, newestKept int) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -194,7 +197,7 @@ func deleteVersions(dir, base string, keep []string, newest int) error {
 	slices.SortFunc(versions, func(a, b fs.FileInfo) int {
 		return cmp.Or(b.ModTime().Compare(a.ModTime()), strings.Compare(a.Name(), b.Name()))
 	})
-	for _, version := range versions[min(newest, len(versions)):] {
+	for _, version := range versions[min(newestKept, len(versions)):] {
 		if err := os.RemoveAll(filepath.Join(dir, version.Name())); err != nil {
 			return err
 		}
@@ -274,8 +277,8 @@ func readPlugin(ctx context.Context, file string, o Options) (i Inspection, sour
 	return Inspection{CatalogEntry: entry, Description: d}, source, nil
 }
 
-// describe runs a plugin with the argument `describe`. The plugin gets no variable of the host's
-// environment. describe returns the name, kind and version that the plugin prints as JSON.
+// describe runs a plugin with the argument `describe`, without the host's environment. It returns
+// the name, kind and version that the plugin prints as JSON.
 func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry CatalogEntry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
@@ -333,8 +336,7 @@ func (t *tail) lastLine() string {
 }
 
 // writeCatalog replaces the catalog in one step: a reader sees either the old or the new content.
-// Two calls for one folder must not run at the same time, because both write the same temporary
-// file.
+// Calls for one folder must not run at the same time, because they write the same temporary file.
 func writeCatalog(dir string, entries []CatalogEntry) error {
 	text, err := json.MarshalIndent(map[string]any{"plugins": entries}, "", "  ")
 	if err != nil {

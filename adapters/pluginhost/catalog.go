@@ -27,8 +27,7 @@ type CatalogEntry struct {
 // ErrNotInCatalog means that the catalog has no plugin with the requested name.
 var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
 
-// readCatalog returns the entries of a plugin folder's catalog. It fails when the file cannot be
-// read, and when the catalog is invalid.
+// readCatalog returns the entries of a plugin folder's catalog.
 func readCatalog(dir string) ([]CatalogEntry, error) {
 	path := filepath.Join(dir, catalogFile)
 	text, err := os.ReadFile(path)

@@ -14,7 +14,7 @@
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
 //   - add.go: Add, Upgrade and Remove, which change the catalog for an operator. lock_unix.go: the
-//     lock that serializes their changes. lock_other.go has no lock.
+//     lock that serializes their changes. lock_other.go: systems without this lock.
 //   - inspect.go: Inspect, which checks the plugins of the catalog.
 //   - overlay.go: Overlay, which makes a plugin folder with links to the plugins of a different
 //     folder.
@@ -42,14 +42,14 @@ import (
 
 // Options configure a Host.
 type Options struct {
-	// Dir is the plugin folder with its catalog. New and Inspect use the folder `plugins` next to
-	// the running program if Dir is empty.
+	// Dir is the plugin folder with its catalog. If Dir is empty, New and Inspect use the folder
+	// `plugins` next to the running program. Add and Upgrade need Dir.
 	Dir string
 	// Log receives the messages of the host and the output of its plugins. The default discards
 	// them.
 	Log *slog.Logger
-	// Env is the host's environment in the format of os.Environ. Of these variables, plugins
-	// receive only those of an allow-list.
+	// Env is the host's environment in the format of os.Environ. Plugins receive only the variables
+	// of an allow-list from it.
 	Env []string
 	// TelemetryHeaders is the value of OTEL_EXPORTER_OTLP_HEADERS in the environment of plugins.
 	// The values of the headers are removed from the output of plugins.
@@ -70,12 +70,12 @@ type SupervisionPolicy struct {
 	// description has the same limit. The default is 30 s, because a start on a busy machine can
 	// take several seconds.
 	StartTimeout time.Duration
-	// PingTimeout limits a health check. The default is 1 s.
+	// PingTimeout limits a health check after the start. The default is 1 s.
 	PingTimeout time.Duration
 	// StopGrace is the time that a plugin has to exit before it is killed. The default is 2 s.
 	StopGrace time.Duration
-	// Backoff is the delay after the first failure (see Status). It doubles with each failure in a
-	// row. The default is 200 ms.
+	// Backoff is the delay after the first failure (see Status). The delay doubles with each
+	// further failure in a row, until the crash loop. The default is 200 ms.
 	Backoff time.Duration
 	// Cooldown is the delay between start attempts in a crash loop. The default is 1 min.
 	Cooldown time.Duration
@@ -160,22 +160,21 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Mail returns the mail platform of the plugin with this name. Each call passes the interceptors
-// and is then sent to the plugin. The first interceptor is the outermost. For each call, the host
-// calls buildConnection to get the settings and secrets. If buildConnection fails, the call fails
-// with the same error.
+// Mail returns the mail platform of the plugin with this name. Each call passes the interceptors,
+// the first of which is the outermost, and is then sent to the plugin. buildConnection returns the
+// settings and secrets of one call. If it fails, the call fails with the same error.
 func (h *Host) Mail(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.MailClient(h.opener(name, buildConnection), interceptors...)
 }
 
-// DNS returns the DNS provider of the plugin with this name. All its calls are for the same DNS
-// connection of an account. For the parameters see Mail.
+// DNS returns the DNS provider of the plugin with this name, for one DNS connection of an account.
+// For the parameters see Mail.
 func (h *Host) DNS(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
 	return wire.DNSClient(h.opener(name, buildConnection), interceptors...)
 }
 
-// Sending returns the sending platform of the plugin with this name. All its calls are for the same
-// integration of an account. For the parameters see Mail.
+// Sending returns the sending platform of the plugin with this name, for one credential. For the
+// parameters see Mail.
 func (h *Host) Sending(name string, buildConnection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
 	return wire.SendingClient(h.opener(name, buildConnection), interceptors...)
 }
@@ -212,8 +211,8 @@ func (h *Host) session(s *supervisor, i *instance, c wire.Connection, callSecret
 }
 
 // Describe returns a plugin's description of itself and starts the plugin if necessary. It fails
-// when the catalog has no such plugin, and when the plugin cannot be started. The error of a failed
-// start includes the reason.
+// when the catalog has no such plugin, when the plugin cannot be started, and when the host is
+// closed. The error of a failed start includes the reason.
 func (h *Host) Describe(ctx context.Context, name string) (wire.Description, error) {
 	s, ok := h.plugins[name]
 	if !ok {
@@ -228,8 +227,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 }
 
 // OnChange makes the host call f with the name of a plugin each time the host changes to a
-// different version of the plugin. The plugin's description may then be different. f must not call
-// the host.
+// different version of the plugin, whose description may differ. f must not call the host.
 func (h *Host) OnChange(f func(name string)) {
 	h.onChangeMu.Lock()
 	defer h.onChangeMu.Unlock()
@@ -244,7 +242,7 @@ func (h *Host) reportChange(name string) {
 	}
 }
 
-// Names returns the names of the host's plugins of a kind, sorted. It does not start a plugin.
+// Names returns the names of the host's plugins of a kind, sorted. It starts no plugin.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {
@@ -279,8 +277,8 @@ func (h *Host) Status() []Status {
 	return statuses
 }
 
-// Close stops all plugins and waits until their processes have exited. Calls in progress end with
-// an error. Later calls fail with an error of kind outcome.Down.
+// Close stops all plugins and waits until their processes have exited. Calls in progress can fail.
+// Later calls fail with an error of kind outcome.Down.
 func (h *Host) Close() {
 	var group panics.Group
 	for _, s := range h.plugins {

@@ -20,9 +20,8 @@ type Inspection struct {
 	// Description is the plugin's description of itself. It is empty when the plugin did not start,
 	// and when its name or kind differs from the catalog.
 	Description wire.Description
-	// Problem is nil if the plugin works as the catalog says. Its files must exist and have the
-	// checksum of the catalog. It must start, and must describe itself with the name, kind and
-	// version of the catalog.
+	// Problem is nil if the plugin works: its files have the checksum of the catalog, it starts,
+	// and it describes itself with the name, kind and version of the catalog.
 	Problem error
 }
 

@@ -40,8 +40,8 @@ type instance struct {
 // launch starts a process from the files of the catalog entry and asks for its description. It
 // fails when the files do not have the checksum of the entry, and when the process does not start
 // and answer its first calls in time. It also fails when the described name or kind differs from
-// the entry, and when the supervisor is closed during the start. If launch fails, no process is
-// left.
+// the entry, and when the supervisor is closed during the start. If launch fails, the process has
+// ended.
 func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 	options := s.host.options
 	files, err := verified.Open(filepath.Join(options.Dir, entry.File), entry.SHA256)
@@ -105,8 +105,8 @@ func (w pluginWaits) Wait(ctx context.Context, scope string, atLeast time.Durati
 	return w.store.Wait(ctx, w.plugin+":"+scope, atLeast)
 }
 
-// isDraining reports whether the supervisor has called drain, because the process was replaced or
-// its plugin was removed. The caller holds the mutex of the supervisor.
+// isDraining reports whether the process was replaced or its plugin was removed. The caller holds
+// the mutex of the supervisor.
 func (i *instance) isDraining() bool { return i.drained != nil }
 
 func (i *instance) hasExited() bool {
@@ -134,8 +134,8 @@ var allowedVariables = []string{
 	"TZ",
 }
 
-// headerValues returns each header's value, as it is written and with its percent-encoding decoded.
-// The argument has the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, with commas between several.
+// headerValues returns the values of the headers, as they are written and with percent-encoding
+// decoded. headers has the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, separated by commas.
 func headerValues(headers secret.Text) (values []secret.Text) {
 	for header := range strings.SplitSeq(headers.Reveal(), ",") {
 		_, value, _ := strings.Cut(header, "=")

@@ -51,8 +51,8 @@ func newOutput(log *slog.Logger, r *redactor) *output {
 	return &output{log: log, redactor: r, limiter: rate.NewLimiter(linesPerSecond, maxBurst)}
 }
 
-// writeLine logs one line of output, or drops it if the limit is reached. It is safe for concurrent
-// use.
+// writeLine logs one line of output. It drops the line if the limit is reached, and withholds it if
+// it belongs to the message of a panic. It is safe for concurrent use.
 func (o *output) writeLine(text []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,9 +85,9 @@ func (o *output) writeLine(text []byte) {
 }
 
 // isPanicMessage reports whether a line belongs to the message of a panic (withheld), and whether
-// the line is the first line of the message (begins). The message must not be logged, because it
-// contains the panic's value. The value may be a secret that the redactor does not know, such as a
-// token from the provider or a part of a secret. The stack traces after the message are logged.
+// the line is the first line of the message (begins). The message must not be logged: it contains
+// the panic's value, which may be a secret that the redactor does not know, such as a token from
+// the provider or a part of a secret. The stack traces after the message are logged.
 //
 // A library that is not written in Go can print a line like the first line of a panic, without a
 // stack trace. The message therefore also ends after maxPanicLines. Lines in the JSON format of

@@ -9,8 +9,8 @@ import (
 )
 
 // Overlay makes dir a plugin folder with symbolic links to the plugins of the folder base. Add can
-// then add a plugin to dir, or replace a plugin there, without changing base. Overlay deletes the
-// previous content of dir.
+// then add plugins to dir, or replace plugins there, without changing base. Overlay first deletes
+// the content of dir.
 func Overlay(base, dir string) error {
 	entries, err := readCatalog(base)
 	if err != nil {

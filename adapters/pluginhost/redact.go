@@ -17,13 +17,13 @@ const (
 	// holdAfterCall is the minimum time for which the secrets of a call are redacted after the call
 	// has ended. The last output of a plugin that crashes arrives after its calls have ended.
 	holdAfterCall = 10 * time.Second
-	// minSecretLength is a length in bytes. A shorter line of a secret is not redacted, because it
-	// would match ordinary text.
+	// minSecretLength is the length in bytes from which a line of a secret is redacted. A shorter
+	// line would match ordinary text.
 	minSecretLength = 6
 )
 
-// redactor removes the secrets of calls that are in progress or ended recently from the output of
-// plugins. A plugin should not print secrets, but can print them in a panic. The zero value is
+// redactor removes secrets from the output of plugins, during the calls that use them and for some
+// time after. A plugin should not print secrets, but can print them in a panic. The zero value is
 // ready to use.
 type redactor struct {
 	mu            sync.Mutex
@@ -36,8 +36,8 @@ type activeSecret struct {
 	redactUntil time.Time // the earliest end of the redaction, valid when calls is 0
 }
 
-// holdSecrets makes redact remove these secrets, at least until holdAfterCall has passed after
-// release is called.
+// holdSecrets makes redact remove these secrets until release is called, and for at least
+// holdAfterCall after that.
 func (r *redactor) holdSecrets(secrets []secret.Text) (release func()) {
 	var values []string
 	for _, s := range secrets {
@@ -69,8 +69,8 @@ func (r *redactor) release(values []string) {
 	}
 }
 
-// forgetExpired forgets secrets whose redaction has ended, at most once per holdAfterCall. The
-// caller holds r.mu.
+// forgetExpired deletes the secrets that need no redaction any more, at most once per
+// holdAfterCall. The caller holds r.mu.
 func (r *redactor) forgetExpired(now time.Time) {
 	if r.activeSecrets == nil {
 		r.activeSecrets = map[string]*activeSecret{}

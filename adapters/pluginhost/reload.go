@@ -54,8 +54,8 @@ func catalogSum(dir string) [sha256.Size]byte {
 // Reload applies the changes of the catalog since New or the last Reload. If the entry of a plugin
 // has changed, Reload starts the new version before it stops the old version. If the new process is
 // healthy and describes itself as the catalog does, the host sends all further calls to it. The old
-// process finishes its calls in progress and is then stopped. If the new process fails this check,
-// the old version stays in use and Reload fails.
+// process finishes its calls in progress and is then stopped. Otherwise the old version stays in
+// use, Reload fails, and later calls of Reload ignore the entry until it changes.
 //
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
 // plugin, it runs only after a restart of the service. A plugin whose kind has changed counts as
@@ -87,8 +87,8 @@ func (h *Host) Reload() error {
 	return errors.Join(errs...)
 }
 
-// upgrade makes the plugin run the entry wanted. It starts no process if wanted is the current
-// entry, or the entry that was rejected last.
+// upgrade makes the plugin run the entry wanted. It does nothing if wanted is the entry that was
+// rejected last. It starts no process if wanted is the current entry, but undoes a removal.
 func (s *supervisor) upgrade(wanted CatalogEntry) error {
 	s.mu.Lock()
 	if s.entry == wanted && s.wasRemoved {
@@ -135,7 +135,7 @@ func (s *supervisor) replace(wanted CatalogEntry) error {
 	return nil
 }
 
-// remove makes all further calls fail, and stops the process when its calls have ended.
+// remove makes all further calls fail, and drains the process.
 func (s *supervisor) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ type Status struct {
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
-	// ConsecutiveFailures counts the consecutive failures. A failure is a failed start, or the exit
-	// of a process that has answered no call. An exit after Host.Kill is not a failure.
+	// ConsecutiveFailures counts the failures in a row. A failure is a failed start, or the exit of
+	// a process that has answered no call. An exit after Host.Kill is not a failure.
 	ConsecutiveFailures int
 	LastError           error     // the error of the last failure or rejected upgrade, nil before the first error
 	RetryAt             time.Time // the earliest time of the next start, zero or past if a start is allowed now

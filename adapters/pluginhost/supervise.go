@@ -111,9 +111,9 @@ func (s *supervisor) logPanic(e *panics.Error) {
 	s.log.Error("panic", "type", e.Type, "stack", e.Stack)
 }
 
-// delayedError returns the error for a call while the restart is delayed. The cause of the error
-// names the last failure if it was a wrong checksum or protocol version. Otherwise the cause says
-// whether the plugin is in a crash loop. The caller holds s.mu.
+// delayedError returns the error for a call while the restart is delayed. Its cause says whether
+// the last error was a wrong checksum or protocol version, and otherwise whether the plugin is in a
+// crash loop. The caller holds s.mu.
 func (s *supervisor) delayedError(delay time.Duration) error {
 	_, crashLoop := s.policy.restartDelay(s.consecutiveFailures)
 	switch {
@@ -180,7 +180,7 @@ func (s *supervisor) waitForExit(i *instance) {
 
 // recordExit records that a process has exited. exitStatus is the exit code or the signal. The exit
 // counts as a failure if the process had not answered a call. It does not count if the host is
-// closed, if Host.Kill was called, if the process was replaced, or if its plugin was removed.
+// closed, after Host.Kill, or if the process is draining.
 func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *supervisor) recordExit(i *instance, exitStatus string) {
 	}
 }
 
-// recordFailure counts a failed start, or a process that exited without answering a call, and sets
-// the earliest time of the next start. The caller holds s.mu.
+// recordFailure counts a failure (see Status) and sets the earliest time of the next start. The
+// caller holds s.mu.
 //
 // If the plugin was upgraded and its new version has not answered a call yet, recordFailure makes
 // the previous version current again instead. It does not do so if the files of the previous
@@ -233,8 +233,8 @@ func (s *supervisor) recordFailure(err error) {
 const exitRecordTimeout = 200 * time.Millisecond
 
 // callEnded releases a process and updates its state from the error of the call that ended. If the
-// cause of the error is wire.CausePluginExited, it first waits until the exit is recorded, but at
-// most exitRecordTimeout. The next call of the caller then normally gets a new process.
+// cause of the error is wire.CausePluginExited, callEnded first waits until the exit is recorded,
+// at most exitRecordTimeout, so that the caller's next call normally gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
 	var callErr *outcome.Error
 	errors.As(err, &callErr)
@@ -293,7 +293,7 @@ func (s *supervisor) checkResponsive(i *instance) {
 }
 
 // warnOfUsage logs a warning if the process has almost reached its limit of processes or of open
-// files. It logs the warning of each limit only once.
+// files, once for each limit.
 func (s *supervisor) warnOfUsage(i *instance) {
 	usages := i.process.AlmostReached()
 	s.mu.Lock()

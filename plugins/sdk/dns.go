@@ -111,7 +111,7 @@ func ReadContent(of dns.Type, content string) (string, error) {
 	}
 }
 
-// WriteContent converts a value of dns.RRSet to the format of zone files. It is the inverse of
+// WriteContent converts a value of dns.RRSet to the format of zone files, the inverse of
 // ReadContent. The host names of CNAME, NS and MX records get a final dot.
 func WriteContent(of dns.Type, value string) string {
 	switch of {
@@ -133,10 +133,9 @@ func PlainName(name string) string {
 }
 
 // ReadBack reads a zone after a write, checks that the zone has the changes, and returns its record
-// sets. If the zone does not have a change, ReadBack returns a BrokenAnswer error. An error of the
-// read can say that the call changed nothing. ReadBack then returns an UnknownEffect error instead,
-// because the write before the read may have changed the zone. It returns any other error of the
-// read unchanged.
+// sets. If a change is missing, ReadBack returns a BrokenAnswer error. If the error of the read
+// says that nothing was changed, ReadBack returns an UnknownEffect error instead, because the write
+// may have changed the zone. It returns other errors of the read unchanged.
 func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	sets, err := p.Records(ctx, zone)
 	if err != nil {
@@ -164,8 +163,8 @@ func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 }
 
 // ZoneLocks serializes the writes to a zone within this process. It is for providers that need one
-// request to compare the zone and a second request to write it. There is a fixed number of locks,
-// so two zones may have the same lock. A caller must therefore not hold two locks at once.
+// request to compare the zone and a second request to write it. Two zones can have the same lock,
+// so a caller must not hold two locks at once.
 type ZoneLocks struct {
 	seed  maphash.Seed
 	locks [256]chan struct{}

@@ -29,8 +29,7 @@ var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
 type maxAnswerKey struct{}
 
-// WithMaxAnswer returns a context in which the limit for an answer is octets bytes instead of
-// MaxAnswer.
+// WithMaxAnswer returns a context in which an answer may have octets bytes instead of MaxAnswer.
 func WithMaxAnswer(ctx context.Context, octets int64) context.Context {
 	return context.WithValue(ctx, maxAnswerKey{}, octets)
 }
@@ -65,11 +64,11 @@ func newTransport() *http.Transport {
 // Description.Hosts. Nothing was sent.
 var ErrHostNotNamed = errors.New("the description of the plugin does not name this host")
 
-// LimitHosts returns a transport that sends requests only to the hosts of Description.Hosts. It
-// fails with ErrHostNotNamed for a request to a different host. If Description.Hosts is empty, it
-// sends every request. The context of a request must be derived from the context of the call,
-// because the allowed hosts depend on the fields of the call. The clients of this package use
-// LimitHosts.
+// LimitHosts returns a transport that sends requests only to the hosts of Description.Hosts, and
+// fails with ErrHostNotNamed otherwise. If Description.Hosts is empty, it sends every request. The
+// context of a request must be derived from the context of the call, which contains the allowed
+// hosts. Without it, every request is sent. The clients of NewHTTPClient and NewGuardedHTTPClient
+// use LimitHosts.
 func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
 
 type hostLimiter struct{ next http.RoundTripper }
@@ -85,9 +84,8 @@ func (l hostLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // urlHider wraps the tracing transport and hides the path and the query of a request from this
-// transport. The path and the query can contain customers' domains, mailboxes and tenants, so a
-// span must not contain them. urlRestorer is the transport below the tracing transport. It restores
-// the URL.
+// transport. They can contain customers' domains, mailboxes and tenants, so a span must not contain
+// them. urlRestorer, the transport below the tracing transport, restores the URL.
 type (
 	urlHider    struct{ next http.RoundTripper }
 	urlRestorer struct{ next http.RoundTripper }
@@ -106,10 +104,9 @@ func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.next.RoundTrip(restored)
 }
 
-// bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, which is MaxAnswer by
-// default. It returns a BrokenAnswer error for the status 101 (Switching Protocols). The body of
-// such an answer is the connection itself, and the time limit of the client would not end a read of
-// it.
+// bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, or to MaxAnswer. It
+// returns a BrokenAnswer error for the status 101 (Switching Protocols), because the body of such
+// an answer is the connection itself, and the timeout of the client would not end a read of it.
 type bodyLimiter struct{ next http.RoundTripper }
 
 func (l bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -177,8 +174,8 @@ func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
 }
 
 // DialContext opens a connection like net.Dialer.DialContext. It fails with ErrHostNotNamed for a
-// host that is not in Description.Hosts. ctx must be derived from the context of the call, because
-// the allowed hosts depend on the fields of the call.
+// host that is not in Description.Hosts. ctx must be derived from the context of the call, as for
+// LimitHosts.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

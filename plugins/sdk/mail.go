@@ -73,9 +73,9 @@ func DomainNotFound(cause string) error {
 	return RefusedAs("domain_not_found", cause, "the tenant does not have this domain")
 }
 
-// RefusedAs returns a refusal with a published error code of core/fault. In package ports, the
-// comment of a method names its codes after the words "fails with". Callers of tenantry see detail.
-// For a code that does not exist, RefusedAs returns a Broken outcome.
+// RefusedAs returns a refusal with a published error code of core/fault. The comments of the
+// methods in package ports say "fails with" before their codes. Callers of tenantry see detail. For
+// a code that does not exist, RefusedAs returns a BrokenAnswer error.
 func RefusedAs(code, cause, detail string) error {
 	published, ok := fault.ByName(code)
 	if !ok {
@@ -84,8 +84,8 @@ func RefusedAs(code, cause, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: published, Cause: cause, Detail: detail}
 }
 
-// WaitsFor returns the error for a call that the provider cannot perform yet, because the provider
-// has not finished a task. The call has changed nothing. The host repeats the call.
+// WaitsFor returns the error for a call that the provider cannot perform yet, because it has not
+// finished a task. The call has changed nothing, and a later call can succeed.
 func WaitsFor(cause, detail string) error {
 	return &outcome.Error{Kind: outcome.NotReady, Cause: cause, Detail: detail}
 }

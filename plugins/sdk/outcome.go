@@ -15,8 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Outcome is the error of a failed call to a provider. It says why the call failed and what is
-// known about its effect. The error of a call can be an Outcome or wrap an Outcome. The functions
+// Outcome is the error of a failed call to a provider, or is wrapped by this error. The functions
 // of this package create the common outcomes.
 type Outcome = outcome.Error
 
@@ -34,8 +33,8 @@ const (
 )
 
 // OutcomeOf returns the Outcome that err is or wraps, otherwise the zero Outcome. A plugin that
-// sends several requests for one call can use it to decide how to continue. A test can compare it,
-// as in OutcomeOf(err) == OutcomeOf(NoZone()).
+// sends several requests for one call can use it to decide how to continue. Tests can compare
+// outcomes, as in OutcomeOf(err) == OutcomeOf(NoZone()).
 func OutcomeOf(err error) Outcome {
 	var o *Outcome
 	if errors.As(err, &o) {
@@ -53,10 +52,9 @@ func Misconfigured(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + setting, Detail: setting + ": " + detail}
 }
 
-// NotServed returns a refusal for a setting whose value does not work at the provider. Unlike with
-// Misconfigured, the plugin learns this from the provider. A DNS plugin also returns NotServed if a
-// record set cannot be written because of other data of the zone. setting is then the name of the
-// set.
+// NotServed returns a refusal for a setting whose value does not work at the provider. The plugin
+// learns this from the provider, unlike with Misconfigured. A DNS plugin also returns NotServed,
+// with the name of a record set as setting, if other data of the zone prevents a write of the set.
 func NotServed(setting, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: setting + ": " + detail}
 }
@@ -102,12 +100,14 @@ func UnknownEffect(cause string) error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
 }
 
-// TransportError classifies the error of a request that got no complete answer. The request changed
-// nothing if the connection could not be opened, if Waits refused the request, or if the error is
-// ErrPrivateAddress or ErrHostNotNamed. After a cancellation or a timeout, TransportError returns
-// an UnknownEffect error, even if the connection was not open yet. It also returns an UnknownEffect
-// error for every other error of the connection. For an answer that is longer than its limit, it
-// returns AnswerTooLarge. For the status 101 it returns a BrokenAnswer error.
+// TransportError classifies the error of a request that got no complete answer:
+//
+//   - An Outcome in err, such as the refusal by Waits, stays as it is.
+//   - Refused: ErrPrivateAddress. Broken: ErrHostNotNamed. Nothing was sent.
+//   - Down: the connection could not be opened.
+//   - AnswerTooLarge: ErrAnswerTooLarge.
+//   - UnknownEffect: every other error. Also a cancellation or a timeout before the connection was
+//     open.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error

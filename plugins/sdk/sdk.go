@@ -33,16 +33,17 @@ import (
 // The interfaces that a plugin implements, and the types of the plugin's configuration.
 type (
 	// MailPlatform is a mail platform. `go doc github.com/tenantry/tenantry/ports MailPlatform`
-	// prints its methods and their contracts.
+	// prints its methods and their contracts. It embeds the interface Consent, for which `go doc`
+	// prints the same.
 	MailPlatform = ports.MailPlatform
 	// MailTenant is one tenant of a mail platform. `go doc github.com/tenantry/tenantry/ports
-	// MailTenant` prints its methods and their contracts.
+	// MailTenant` prints the interfaces that it embeds. For each of these, `go doc` prints the
+	// methods and their contracts.
 	MailTenant = ports.MailTenant
 	// SignIn has the parameters of one sign-in of an administrator.
 	SignIn = ports.SignIn
-	// DNSProvider is a DNS provider, accessed with one connection. Its methods are Check, Zone,
-	// Records and Apply. `go doc github.com/tenantry/tenantry/ports DNSProvider` prints their
-	// contracts.
+	// DNSProvider is a DNS provider, accessed with one connection. `go doc
+	// github.com/tenantry/tenantry/ports DNSProvider` prints its methods and their contracts.
 	DNSProvider = ports.DNSProvider
 	// SendingPlatform is a sending platform, accessed with one credential. `go doc
 	// github.com/tenantry/tenantry/ports SendingPlatform` prints its methods and their contracts.
@@ -55,8 +56,7 @@ type (
 	Description = wire.Description
 	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
-	// PlatformFacts contains the facts about a mail platform that the host needs without a call to
-	// the plugin.
+	// PlatformFacts is what the host must know about a mail platform without a call to the plugin.
 	PlatformFacts = platform.Facts
 	// PlatformHosts are the domains of a mail platform's hosts, each with a leading dot.
 	PlatformHosts = dns.PlatformHosts
@@ -67,20 +67,20 @@ type (
 // Plugin is the parameter of Serve. Describe and exactly one of Mail, DNS and Sending must be set.
 type Plugin struct {
 	Describe Description
-	// Mail returns the mail platform for one call. Many calls have the same Connection. The
-	// function may keep tokens and HTTP connections between calls, keyed by Connection.Fingerprint.
-	// It must not keep the secrets of the Connection.
+	// Mail returns the mail platform for one call. Many calls have the same Connection. The plugin
+	// may keep tokens and HTTP connections between calls, keyed by Connection.Fingerprint. It must
+	// not keep the secrets of the Connection.
 	Mail func(Connection) (MailPlatform, error)
 	// DNS returns the DNS provider for one call. The rules of Mail apply.
 	DNS func(Connection) (DNSProvider, error)
 	// Sending returns the sending platform for one call. The rules of Mail apply.
 	Sending func(Connection) (SendingPlatform, error)
-	// Simulator returns a handler that simulates the provider's API. See package simulate. If the
-	// plugin has no simulator, Simulator is nil, and `tenantry plugin test` skips most checks.
+	// Simulator returns a handler that simulates the provider's API. See package simulate. If
+	// Simulator is nil, `tenantry plugin test` skips the checks that need a simulator.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
-	// Waits contains the waits that the provider asked for. The host shares these waits with later
-	// processes of this plugin. If Redis is configured, the host also shares them with the
-	// processes of this plugin in all replicas. Waits may be nil.
+	// Waits contains the waits that the provider asked for. The host shares them with the other and
+	// later processes of this plugin, and with other replicas if Redis is configured. Waits may be
+	// nil.
 	Waits *Waits
 }
 
@@ -90,7 +90,7 @@ type (
 	Reach = integration.Reach
 	// Workspace is a workspace of a sending platform.
 	Workspace = integration.Workspace
-	// Account is a mailbox that is connected to a sending platform.
+	// Account is a mail account at a sending platform.
 	Account = integration.Account
 	// AccountState is the state of an Account.
 	AccountState = integration.AccountState
@@ -121,7 +121,7 @@ const (
 	CanDisconnect = integration.CanDisconnect
 )
 
-// FaultCredential is a value of Description.FaultDomain. It says that the provider has its own
+// FaultCredential is the value of Description.FaultDomain for a sending platform that has its own
 // server for each credential. The host then uses one circuit breaker for each credential.
 const FaultCredential = wire.FaultCredential
 

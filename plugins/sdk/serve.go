@@ -27,9 +27,9 @@ const (
 )
 
 // Serve is the main function of a plugin. If the host has started the process, Serve answers the
-// host's calls. Otherwise it executes one of the commands `describe`, `simulate` and `--version`.
-// Serve does not return. The process exits with 0, with 1 after a failure, or with 2 after a usage
-// error.
+// host's calls. With an argument it executes one of the commands `describe`, `simulate` and
+// `--version`. Serve does not return. The process exits with 0, with 1 after a failure, or with 2
+// after a usage error.
 func Serve(p Plugin) {
 	if len(os.Args) < 2 && wire.Hosted() {
 		os.Exit(serveHost(p))
@@ -41,7 +41,7 @@ func Serve(p Plugin) {
 // returns the exit code.
 func serveHost(plugin Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
-	// because the host needs the plugin until the host has answered its own last request.
+	// because the host needs it for its last requests, and then ends it.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, plugin.Describe.Name)
 	flush := startTelemetry(plugin.Describe, log)
@@ -94,10 +94,9 @@ func describe(d Description, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// watchStdin returns a channel that is closed at the end of standard input. The parent process,
-// which started the plugin, keeps the other side of the pipe open. If the parent is killed, the
-// kernel closes that side. If standard input is not a pipe or a socket, the channel is never
-// closed.
+// watchStdin returns a channel that is closed at the end of standard input. The parent process
+// keeps the other side of the pipe open, and if the parent is killed, the kernel closes that side.
+// If standard input is not a pipe or a socket, the channel is never closed.
 func watchStdin(stdin *os.File) <-chan struct{} {
 	closed := make(chan struct{})
 	info, err := stdin.Stat()

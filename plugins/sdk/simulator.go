@@ -70,7 +70,7 @@ func parseSimulatorFlags(args []string, stderr io.Writer) (simulatorFlags, error
 	if err != nil {
 		return f, fmt.Errorf("--listen: %w", err)
 	}
-	// A simulator has no authentication, so everyone who can connect to it can control it.
+	// The control interface has no authentication.
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return f, fmt.Errorf("--listen %s: a simulator listens on a loopback address only", f.listen)
 	}

@@ -16,10 +16,9 @@ import (
 )
 
 // Waits refuses calls to a provider that has asked for a pause with Retry-After. A call belongs to
-// one or more scopes, such as a tenant or a credential. After an answer with a Retry-After, the
-// pause applies to all calls of the same scope. The author of the plugin defines the scopes and
-// their names. If Plugin.Waits is set, the host shares the waits with other and later processes of
-// the plugin, and with other replicas if Redis is configured.
+// one or more scopes, such as a tenant or a credential, and a pause applies to all calls of a
+// scope. The author of the plugin defines the scopes and their names. For the waits that the host
+// shares, see Plugin.Waits.
 //
 // Waits is safe for concurrent use. A nil *Waits refuses nothing.
 type Waits struct {
@@ -100,8 +99,8 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 }
 
 // KeyScope returns the scope of the calls with an API key at a base URL. All workspaces of the key
-// share this scope, because platforms count calls by key. With Connection.Fingerprint, each
-// workspace would have its own scope. The scope does not reveal the key.
+// share this scope, because platforms count calls by key. The Connection.Fingerprint is different
+// for each workspace. The scope does not reveal the key.
 func KeyScope(baseURL string, key Secret) string {
 	return Connection{Settings: map[string]string{"base_url": baseURL}, Secrets: map[string]Secret{"api_key": key}}.Fingerprint()
 }
@@ -120,8 +119,8 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 }
 
 // Client returns a copy of c for the calls of one scope. The copy calls Observe with each response.
-// While the scope has to wait, it sends no request and returns an error. TransportError converts
-// this error to a Throttled outcome.
+// While the scope has to wait, it sends no request and returns an error, which TransportError
+// converts to a Throttled outcome.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
 	limited := *c
 	limited.Transport = refusingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}

@@ -6,23 +6,22 @@ import "github.com/tenantry/tenantry/core/dns"
 
 // The types of the parameters and results of a DNSProvider.
 type (
-	// Zone is a zone at the provider. ID is the provider's id of the zone. The host does not
-	// interpret ID. Name is the apex. Idle is the reason why the provider would not publish a
-	// change of the zone, or empty.
+	// Zone is a zone at the provider. ID is the provider's id, which the host does not interpret.
+	// Name is the apex. Idle is the reason why the provider would not publish a change of the zone,
+	// or empty.
 	Zone = dns.Zone
 	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are
 	// fully qualified, in lower case, without the final dot. A TXT value is the text without
 	// quotes. A CNAME or NS value is a name. An MX value is "preference host". Veiled is true for a
-	// set of DNSProvider.Records if the provider proxies or flattens a record of the set, so that
-	// name servers return other records. A provider that cannot do this leaves Veiled false. Only
-	// the host uses Synthesised.
+	// set of DNSProvider.Records if name servers return other records, because the provider proxies
+	// or flattens the set. Only the host uses Synthesised.
 	RRSet = dns.RRSet
 	// RecordType is the type of a record, such as TXT.
 	RecordType = dns.Type
 	// Change replaces one record set of a zone. Before is the set as it was when the change was
 	// planned, and After is the desired set. A set without values stands for a set that does not
 	// exist. If both TTLs are equal, the set keeps its TTL. If only Before is Veiled, the change
-	// also ends the proxying or flattening of the set. Its values may then stay the same.
+	// also ends the proxying or flattening of the set, even if the values stay the same.
 	Change = dns.Change
 )
 
@@ -52,10 +51,10 @@ func ZoneChanged() error { return dns.ChangedError() }
 // until a person has checked the zone.
 func Overlapped() error { return dns.OverlappedError() }
 
-// CheckChanges returns an error if changes contain a change that no plugin may write. These are
-// changes of a set that the zone cannot hold, of an SOA set, or of the zone's own NS set. A set of
-// several CNAMEs, two changes of one set, and a change of a set's name or type are also not
-// allowed. Call CheckChanges first in DNSProvider.Apply.
+// CheckChanges returns an error if changes contain a change that no plugin may write: a change of a
+// set that the zone cannot hold, of an SOA set, or of the zone's own NS set. A set of several
+// CNAMEs, two changes of one set, and a change of a set's name or type are also not allowed. Call
+// CheckChanges first in DNSProvider.Apply.
 func CheckChanges(zone string, changes []Change) error { return dns.CheckChanges(zone, changes) }
 
 // Outstanding returns the changes that the zone does not have yet. current contains the zone's

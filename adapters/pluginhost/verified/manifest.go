@@ -105,11 +105,11 @@ func Source(file string) (source, sum string, err error) {
 	return folder, hex.EncodeToString(hash[:]), nil
 }
 
-// WriteManifest writes the manifest of a plugin. entry is the file to execute. The manifest is
-// written to the folder of entry. It lists entry and the regular files of paths. A path is a file
-// or a folder, relative to the folder of entry. The manifest does not list itself, files and
-// folders whose names begin with a dot, or folders named __pycache__. WriteManifest fails if such a
-// file or folder, or a symbolic link, is one of paths.
+// WriteManifest writes the manifest of a plugin to the folder of entry, the file to execute. The
+// manifest lists entry and the regular files of paths, which are files or folders relative to the
+// folder of entry. The manifest does not list itself. It also omits files and folders whose names
+// begin with a dot, and folders named __pycache__. WriteManifest fails if one of paths is such a
+// file or folder, or a symbolic link.
 func WriteManifest(entry string, paths []string) (Manifest, error) {
 	folder := filepath.Dir(entry)
 	manifest := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}
@@ -131,7 +131,8 @@ func WriteManifest(entry string, paths []string) (Manifest, error) {
 	return manifest, os.WriteFile(filepath.Join(folder, ManifestFile), append(text, '\n'), 0o644)
 }
 
-// add adds the file at listedPath, or the files below it. listedPath is relative to folder.
+// add adds the file at listedPath, or the files in the folder listedPath. listedPath is relative to
+// folder.
 func (m Manifest) add(folder, listedPath string) error {
 	root := filepath.Join(folder, listedPath)
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

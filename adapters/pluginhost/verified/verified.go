@@ -4,9 +4,8 @@
 // the host can execute the checked files.
 //
 // A plugin is one file or a folder. The checksum of a file is its SHA-256. The checksum of a folder
-// is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. One
-// checksum therefore covers every file of the plugin. It does not cover the interpreter and the
-// libraries of the system.
+// is the SHA-256 of its manifest, plugin.json, which lists the plugin's other files with their
+// SHA-256. The checksum does not cover the interpreter and the libraries of the system.
 //
 //   - verified.go: Open, Check and Install. Start here.
 //   - manifest.go: Manifest; WriteManifest, which creates one; Source, which finds one.
@@ -56,11 +55,11 @@ func (p *Plugin) Close() error {
 // Open checks the files of the plugin at path and returns the plugin, ready to be executed. It
 // fails with ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
 //
-// On Linux, a binary is executed from the open file that was checked. It therefore does not matter
-// if the file at path is replaced afterwards. For other systems see executablePath. The interpreter
-// of a script opens files by their paths, after the check. Therefore Open copies a script or a
-// folder to a private folder during the check, and the copy is executed. A file that the manifest
-// does not list is not copied.
+// On Linux, a binary is executed from the open file that was checked, even if the file at path is
+// replaced afterwards. For other systems see executablePath. The interpreter of a script opens
+// files by their paths, after the check. Therefore Open copies a script or a folder to a private
+// folder during the check, and the copy is executed. A file that the manifest does not list is not
+// copied.
 func Open(path, sum string) (*Plugin, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -127,9 +126,9 @@ func Check(path, sum string) error {
 	})
 }
 
-// Install copies the files of the plugin at path to the path target, and replaces an existing file
-// or folder there. It does nothing when path and target are the same file or folder. It fails with
-// the errors of Open.
+// Install checks the files of the plugin at path and copies them to the path target, where it
+// replaces an existing file or folder. It does nothing when path and target are the same file or
+// folder. It fails with the errors of Open.
 func Install(path, sum, target string) error {
 	if isSameFile(path, target) {
 		return nil
