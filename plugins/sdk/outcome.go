@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Outcome is the error of a failed call to a provider, or is wrapped by this error. The functions
-// of this package create the common outcomes.
+// Outcome is the error of a failed call to a provider. A method may return an error that wraps it.
+// The functions of this package create the common outcomes.
 type Outcome = outcome.Error
 
 // OutcomeKind says why a call failed and what is known about its effect.
@@ -102,7 +102,7 @@ func UnknownEffect(cause string) error {
 
 // TransportError classifies the error of a request that got no complete answer:
 //
-//   - An Outcome in err, such as the refusal by Waits, stays as it is.
+//   - An Outcome that err is or wraps, such as a refusal by Waits, is returned unchanged.
 //   - Refused: ErrPrivateAddress. Broken: ErrHostNotNamed. Nothing was sent.
 //   - Down: the connection could not be opened.
 //   - AnswerTooLarge: ErrAnswerTooLarge.

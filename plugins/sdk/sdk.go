@@ -33,8 +33,7 @@ import (
 // The interfaces that a plugin implements, and the types of the plugin's configuration.
 type (
 	// MailPlatform is a mail platform. `go doc github.com/tenantry/tenantry/ports MailPlatform`
-	// prints its methods and their contracts. It embeds the interface Consent, for which `go doc`
-	// prints the same.
+	// prints its methods and their contracts, except those of the embedded interface Consent.
 	MailPlatform = ports.MailPlatform
 	// MailTenant is one tenant of a mail platform. `go doc github.com/tenantry/tenantry/ports
 	// MailTenant` prints the interfaces that it embeds. For each of these, `go doc` prints the

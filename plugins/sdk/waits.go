@@ -99,8 +99,8 @@ func (w *Waits) Check(ctx context.Context, scopes ...string) error {
 }
 
 // KeyScope returns the scope of the calls with an API key at a base URL. All workspaces of the key
-// share this scope, because platforms count calls by key. The Connection.Fingerprint is different
-// for each workspace. The scope does not reveal the key.
+// share this scope, because platforms count calls by key. Connection.Fingerprint would give each
+// workspace its own scope. The scope does not reveal the key.
 func KeyScope(baseURL string, key Secret) string {
 	return Connection{Settings: map[string]string{"base_url": baseURL}, Secrets: map[string]Secret{"api_key": key}}.Fingerprint()
 }
