@@ -140,8 +140,8 @@ func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {
 
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
 // file, so that a running service can use the old version again if the new version fails. Content
-// that has not changed keeps its file name. So does a file whose path shows that it is already in
-// the plugin folder: if only one of dir and file is absolute, the file is copied.
+// that has not changed keeps its file name. So does a file in the plugin folder, unless only one of
+// dir and file is an absolute path.
 func fileOfVersion(dir, file string, old, added CatalogEntry) string {
 	switch relativePath, err := filepath.Rel(dir, file); {
 	case err == nil && relativePath == added.File:

@@ -242,7 +242,8 @@ func (h *Host) reportChange(name string) {
 	}
 }
 
-// Names returns the names of the host's plugins of a kind, sorted. It starts no plugin.
+// Names returns the names of the host's plugins of a kind, sorted, without removed plugins. It
+// starts no plugin.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {
@@ -265,7 +266,7 @@ func (h *Host) Kill(name string) error {
 	return nil
 }
 
-// Status returns the status of each of the host's plugins, sorted by name.
+// Status returns the status of the host's plugins, sorted by name, without removed plugins.
 func (h *Host) Status() []Status {
 	var statuses []Status
 	for _, s := range h.plugins {

@@ -29,8 +29,8 @@ const (
 
 // maxPanicLines is the maximum number of unindented lines that are withheld after the first line of
 // a panic's message. Go indents all further lines of the panic's value. An unindented line comes
-// from the Go runtime, such as [signal SIGSEGV ...], from a goroutine that printed at the same
-// time, or from a plugin that did not panic.
+// from the Go runtime, such as [signal SIGSEGV ...], or from a goroutine that printed at the same
+// time. It can also come from a plugin that did not panic.
 const maxPanicLines = 20
 
 // output writes a plugin's output to the host's log. The output is untrusted: its length and rate
@@ -85,9 +85,9 @@ func (o *output) writeLine(text []byte) {
 }
 
 // isPanicMessage reports whether a line belongs to the message of a panic (withheld), and whether
-// the line is the first line of the message (begins). The message must not be logged: it contains
-// the panic's value, which may be a secret that the redactor does not know, such as a token from
-// the provider or a part of a secret. The stack traces after the message are logged.
+// the line is the first line of the message (begins). The message must not be logged, because it
+// contains the panic's value. The value may be a secret that the redactor does not know, such as a
+// token from the provider. The stack traces after the message are logged.
 //
 // A library that is not written in Go can print a line like the first line of a panic, without a
 // stack trace. The message therefore also ends after maxPanicLines. Lines in the JSON format of

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// supervisor runs one plugin of the catalog. It sends new calls to at most one process. It starts
-// the process when a call needs it, delays the restart after a failure, and kills a process that
+// supervisor runs one plugin of the catalog. It sends new calls to at most one process. It starts a
+// process for a call or an upgrade, delays the restart after a failure, and kills a process that
 // does not answer.
 type supervisor struct {
 	name, kind string // the plugin's name and kind, the same in all its entries
@@ -55,7 +55,7 @@ func newSupervisor(h *Host, e CatalogEntry) *supervisor {
 // acquire returns the running process for one call. If no process runs, it starts one. Concurrent
 // callers wait for the same start. The caller must release the process. acquire fails with
 // outcome.Down if the host is closed, if the plugin was removed, if a restart is delayed after a
-// failure, or if ctx ends during the start.
+// failure, or if ctx ends first.
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
@@ -234,7 +234,7 @@ const exitRecordTimeout = 200 * time.Millisecond
 
 // callEnded releases a process and updates its state from the error of the call that ended. If the
 // cause of the error is wire.CausePluginExited, callEnded first waits until the exit is recorded,
-// at most exitRecordTimeout, so that the caller's next call normally gets a new process.
+// at most exitRecordTimeout. The caller's next call then normally gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
 	var callErr *outcome.Error
 	errors.As(err, &callErr)

@@ -105,8 +105,8 @@ func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, or to MaxAnswer. It
-// returns a BrokenAnswer error for the status 101 (Switching Protocols), because the body of such
-// an answer is the connection itself, and the timeout of the client would not end a read of it.
+// returns a BrokenAnswer error for the status 101 (Switching Protocols). The body of such an answer
+// is the connection itself, and the timeout of the client would not end a read of it.
 type bodyLimiter struct{ next http.RoundTripper }
 
 func (l bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {

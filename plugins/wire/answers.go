@@ -20,8 +20,8 @@ import (
 //   - The zone, domain, mailbox or account in the answer is not the requested one, or a record set
 //     is not in the requested zone. The host could store the id of a wrong object and later remove
 //     that object, or it could write to a wrong zone.
-//   - A tenant has no built-in domain, for example because the plugin left the answer empty, or a
-//     number in the answer about user mailboxes or licences is negative.
+//   - A tenant has no built-in domain, or a number of user mailboxes or licences or the recipient
+//     limit is negative.
 //
 // checkAnswer checks no lists other than record sets. From a list of accounts, the host uses only
 // the accounts of known mailboxes. dns.DesiredRecords omits records outside the domain.
@@ -69,8 +69,8 @@ func checkAnswer(request, answer protobuf.Message) error {
 	}
 }
 
-// The valid states in answers. An unknown state of an account of a sending platform becomes
-// integration.AccountOther, because an error for one account would hide all other accounts of the
+// The valid states in answers. An account of a sending platform with an unknown state gets the
+// state integration.AccountOther, because an error for it would hide the other accounts of the
 // list.
 var (
 	bootstrapStates = []tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed}
@@ -80,8 +80,8 @@ var (
 	accountStates   = []integration.AccountState{integration.AccountConnected, integration.AccountPending, integration.AccountFailed, integration.AccountOther}
 )
 
-// accountStateFromProto returns the state of an account, and AccountOther for an unknown state. It
-// returns the state of an absent account, which has no id, unchanged.
+// accountStateFromProto returns the state of an account, and AccountOther for an unknown state. For
+// an absent account, which has no id, it returns the state unchanged.
 func accountStateFromProto(a *proto.SendingAccount) integration.AccountState {
 	if state := integration.AccountState(a.GetState()); a.GetId() == "" || slices.Contains(accountStates, state) {
 		return state

@@ -63,9 +63,9 @@ type Description struct {
 	Version      string
 	Title        string // for people, as in "Microsoft 365"
 	Capabilities []string
-	// Needs maps a capability to the names of the fields that it requires. A required field of an
-	// account's credential must be set. A required setting of the operator must not be empty or
-	// "false". A capability that is not in the map requires no field.
+	// Needs maps a capability of a sending platform to the names of the fields that it requires. An
+	// account's field must be set. An operator's setting must not be empty or "false". A capability
+	// that is not in the map requires no field.
 	Needs       map[string][]string
 	Fields      []Field
 	NameServers []string // for DNS: patterns of the name servers that belong to the provider

@@ -170,9 +170,8 @@ func outcomeFromProto(o *proto.Outcome) error {
 	return converted
 }
 
-// hasCauseOfHost reports whether an outcome of a plugin has a cause that only the host may use,
-// such as the cause of a call that was not sent. The SDK itself uses the three causes that are
-// allowed here, and never with the kind Down.
+// hasCauseOfHost reports whether an outcome of a plugin has a cause that only the host may use. The
+// SDK itself uses the three causes that are allowed here, and never with the kind Down.
 func hasCauseOfHost(o *outcome.Error) bool {
 	return strings.HasPrefix(o.Cause, outcome.PluginCausePrefix) &&
 		(o.Kind == outcome.Down || !slices.Contains([]string{CausePanic, CauseUnclassified, CauseDeadline}, o.Cause))
