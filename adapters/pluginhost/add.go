@@ -173,9 +173,9 @@ func filesOf(entries []CatalogEntry) (files []string) {
 // failed.
 const oldVersions = 2
 
-// deleteVersions deletes the files and folders of a plugin's versions. It keeps those in keep, and
-// of the others the newest ones, as many as newestKept. base is the file name without the digits of
-// a version.
+// deleteVersions deletes the files and folders of a plugin's versions. It keeps those named in
+// keep, and the newest of the others. newestKept is how many of the others stay. base is the file
+// name without the digits of a version.
 func deleteVersions(dir, base string, keep []string, newestKept int) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

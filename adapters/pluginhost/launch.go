@@ -40,8 +40,8 @@ type instance struct {
 // launch starts a process from the files of the catalog entry and asks for its description. It
 // fails when the files do not have the checksum of the entry, and when the process does not start
 // and answer its first calls in time. It also fails when the described name or kind differs from
-// the entry, and when the supervisor is closed during the start. If launch fails, the process has
-// ended.
+// the entry, and when the supervisor is closed during the start. If launch fails, no process is
+// left.
 func (s *supervisor) launch(entry CatalogEntry) (*instance, error) {
 	options := s.host.options
 	files, err := verified.Open(filepath.Join(options.Dir, entry.File), entry.SHA256)

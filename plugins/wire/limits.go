@@ -16,8 +16,8 @@ import (
 type Limits struct {
 	// Memory is the maximum size of the private memory of each process, in bytes.
 	Memory uint64
-	// Processes limits the processes and threads of the host's user. When the user has this many
-	// more than at the start of the plugin, the plugin cannot start another. The kernel does not
+	// Processes limits the processes and threads of the host's user. Once the user has added this
+	// many since the start of the plugin, the plugin can start no others. The kernel does not
 	// enforce this limit for root.
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.

@@ -22,7 +22,7 @@ import (
 
 // The causes of the outcomes that this package creates.
 const (
-	CausePluginExited = "plugin_gone"         // the process or the connection ended, or the status is not known
+	CausePluginExited = "plugin_gone"         // the process or the connection ended, or fromStatus does not know the status
 	CauseDeadline     = "plugin_deadline"     // no answer in time
 	CauseCanceled     = "caller_gone"         // the caller cancelled the call
 	CauseProtocol     = "plugin_protocol"     // a message that violates the protocol

@@ -61,7 +61,7 @@ type Process struct {
 
 // Start starts a plugin process and waits until it is healthy. It fails when the program cannot be
 // run, does not complete the handshake, or is not healthy within Launch.Timeout. It also fails when
-// Launch.Abort is closed. If Start fails, the process has ended. The error wraps ErrVersion if the
+// Launch.Abort is closed. If Start fails, no process is left. The error wraps ErrVersion if the
 // protocol versions differ.
 func Start(launch Launch) (*Process, error) {
 	r, err := newRunner(launch)
