@@ -25,10 +25,6 @@ const (
 	// endLease is the duration of the lease with which End pauses enforcement for the tenant. It is
 	// longer than workTimeout, so that the pause lasts until End has finished.
 	endLease = time.Minute
-	// passWait is the default of Service.PassWait.
-	passWait = 5 * time.Second
-	// callWait is the default of Service.CallWait.
-	callWait = 20 * time.Second
 	// endTries is the maximum number of tries of each call that lists, sets or removes rules.
 	endTries = 3
 )
@@ -70,9 +66,8 @@ func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUI
 	ctx, cancel := reconcile.Detach(ctx, cmp.Or(s.Timeout, workTimeout))
 	defer cancel()
 	claimBegan := time.Now()
-	claim, paused, err := reconcile.EnforcementPause{
-		Claims: s.Claims, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
-	}.Begin(ctx, owner, id, endLease)
+	pause := reconcile.EnforcementPause{Claims: s.Claims, Pause: s.Pause, PassWait: s.PassWait, CallWait: s.CallWait}
+	claim, paused, err := pause.Begin(ctx, owner, id, endLease)
 	if err := reconcile.PauseError(paused, err); err != nil {
 		return EndResult{}, err
 	}

@@ -39,9 +39,7 @@ type Service struct {
 	// Pause is the time between two tries of a platform call. Timeout is the maximum duration of
 	// one Set or End, without the first checks. They default to 1 s and 50 s.
 	Pause, Timeout time.Duration
-	// PassWait is how long End waits for an enforcement pass to finish. After that, End revokes the
-	// lease of the pass. CallWait is how long End then waits for the last platform call of that
-	// pass. They default to 5 s and 20 s.
+	// PassWait and CallWait are the fields of reconcile.EnforcementPause. They apply to End.
 	PassWait, CallWait time.Duration
 }
 

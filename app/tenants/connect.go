@@ -36,9 +36,8 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 	return uris[0], uris[1]
 }
 
-// Link is a connect link. It works only once, and only until it expires. SessionID is the id of the
-// connect session. The caller uses SessionID to read the status of the session and to renew the
-// link.
+// Link is a connect link. It works only once, and only until it expires. SessionID is the id of its
+// connect session.
 type Link struct {
 	SessionID string
 	URL       string

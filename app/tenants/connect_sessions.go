@@ -115,7 +115,7 @@ func (s *Service) originOfLink(ctx context.Context, stateHash [32]byte) (Origin,
 
 // recordDecline returns err, joined with the store's error if storing fails. If err is a refusal,
 // recordDecline first marks the session of the flow as declined. Other errors, such as an outage of
-// the platform or the store, do not change the session.
+// the platform or the store, do not change the session's status.
 func (s *Service) recordDecline(ctx context.Context, flow ports.ConnectFlow, err error) error {
 	if err == nil {
 		return nil

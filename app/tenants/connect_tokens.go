@@ -19,11 +19,11 @@ import (
 
 // A connect flow uses four tokens.
 //
-// The state is part of the link. It is sealed and contains the account and the expiry. The hash of
-// the state is the id of the flow. The cookie binds one browser to the flow: it contains the id of
-// the flow and a random part. The sign-in's state and the CSRF token are one-way hashes of the
-// cookie. The service checks these tokens before it reads the store: the seal of the state, and
-// whether the sign-in's state and the CSRF token belong to the cookie.
+// The state is part of the link. It contains the account and the expiry, and is encrypted. The hash
+// of the state is the id of the flow. The cookie binds one browser to the flow: it contains the id
+// of the flow and a random part. The sign-in's state and the CSRF token are one-way hashes of the
+// cookie. Before it reads the store, the service checks the seal of the state, and that the
+// sign-in's state and the CSRF token belong to the cookie.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"

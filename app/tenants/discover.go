@@ -22,8 +22,8 @@ const parallelDomains = 6
 
 // discover merges the platform's domains and mailboxes into the stored domains and mailboxes, then
 // checks each domain. If the platform fails to list the domains, discover checks no domain and
-// returns the platform's error as directoryErr. If the platform fails to list the mailboxes,
-// discover sets MailboxError of the sync's result.
+// returns the platform's error as directoryErr. If the platform fails to list the mailboxes or to
+// count the user mailboxes, discover sets MailboxError of the sync's result.
 func (r *syncRun) discover(ctx context.Context) (directoryErr, err error) {
 	r.discoveryBegan = r.Now()
 	found := ports.DiscoveryResult{Began: r.discoveryBegan}

@@ -24,16 +24,20 @@ const (
 	// mail platform delays the commands of a tenant if more of them run in parallel.
 	parallelRules = 3
 	// closeLease is the duration of the leases with which RemoveAllRules pauses enforcement for the
-	// tenants of an account. It exceeds the time to process all tenants that one account can have.
+	// tenants of an account. It exceeds the time of one round over the 100 tenants of the largest
+	// plans.
 	closeLease = time.Hour
-	// removalRounds is the maximum number of rounds in which RemoveAllRules removes the rules of
-	// tenants whose lease was revoked.
+	// removalRounds is the maximum number of rounds of RemoveAllRules. The rounds after the first
+	// remove the rules of tenants whose lease was revoked.
 	removalRounds = 3
+	// intentsTimeout is the timeout of reconcileIntents.
+	intentsTimeout = 5 * time.Second
 )
 
 // RuleRemoval is the result of removing the managed transport rules from a tenant.
 type RuleRemoval struct {
-	// RulesRemoved is true when the tenant may have had managed rules and certainly has none now.
+	// RulesRemoved is true if the tenant may have had managed rules and tenantry removed all of
+	// them.
 	RulesRemoved bool
 	// RemainingRules names the rules that may still exist. Err is the error that prevented their
 	// removal.
@@ -55,8 +59,9 @@ var (
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. While enforcement is paused, no pass can create the rules again. If rules may remain,
-// the result names them and the reason. removeManagedRules fails when the store fails, the context
-// ends, or a different request revokes the lease.
+// the result names them and the reason. removeManagedRules fails with tenant_not_found if the
+// tenant was deleted. It also fails if the store fails, if the context ends before enforcement is
+// paused, or if a different request revokes the lease.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
 	scopes, err := s.Policies.ScopesWithRules(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
@@ -67,7 +72,8 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 		result.Err = errNoPlatform
 	}
 	if result.Err == nil {
-		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t.GUID, lease); err != nil {
+		pause := reconcile.EnforcementPause{Claims: s.Claims, Pause: s.Pause, PassWait: s.PassWait, CallWait: s.CallWait}
+		if result.pause, result.paused, err = pause.Begin(ctx, owner, t.GUID, lease); err != nil {
 			return RuleRemoval{}, err
 		}
 		if err := s.removeRulesAndRecord(ctx, t.GUID, scopes, lease, &result); err != nil {
@@ -97,6 +103,21 @@ func (s *Service) removeRulesAndRecord(ctx context.Context, id tenant.GUID, scop
 			return reconcile.PauseError(s.Claims.RenewTenantLease(ctx, result.pause, lease))
 		}
 		return s.recordUnblocks(ctx, result.pause)
+	})
+}
+
+// reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
+// record. It runs before the rules are removed, because only the rules show which blocks were
+// applied. It ignores errors, so that the rules are removed anyway.
+func (s *Service) reconcileIntents(ctx context.Context, claim ports.TenantClaim) {
+	ctx, cancel := context.WithTimeout(ctx, intentsTimeout)
+	defer cancel()
+	_, _, _, _ = reconcile.ReconcileIntents(ctx, s.Claims, claim, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
+			rules, err = s.Platform.For(claim.Tenant).Rules(ctx)
+			return err
+		})
+		return rules, err
 	})
 }
 
@@ -137,8 +158,8 @@ func (s *Service) removeRules(ctx context.Context, id tenant.GUID, scopes []stri
 }
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are
-// kept after the tenant is deleted. recordUnblocks fails with service_unavailable if a different
-// request has revoked the lease. That request may block mailboxes again.
+// kept after the tenant is deleted. recordUnblocks fails with service_unavailable if the lease was
+// lost, because a pass may have blocked mailboxes again since.
 func (s *Service) recordUnblocks(ctx context.Context, claim ports.TenantClaim) error {
 	location, err := sendlimit.TimeZone(claim.TimeZone)
 	if err != nil {
@@ -242,8 +263,8 @@ func (s *Service) removeRulesOfTenants(ctx context.Context, owner access.Account
 	return errors.Join(errs...)
 }
 
-// renewPauses renews the leases that pause enforcement. It returns the tenants whose lease a
-// different request has revoked.
+// renewPauses renews the leases that pause enforcement. It returns the tenants whose lease was
+// revoked or that were deleted.
 func (s *Service) renewPauses(ctx context.Context, results []*DeleteResult) (lost []*DeleteResult, err error) {
 	for _, r := range results {
 		if !r.paused {

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// confirmTimeout is the timeout of Confirm. It leaves enough time for each call of the store.
+	// confirmTimeout is the timeout of Confirm.
 	confirmTimeout = 50 * time.Second
 	// administratorTimeout is the timeout of the call that proves the administrator. The plugin
 	// makes several requests and waits until a new consent takes effect, so this timeout is longer
 	// than that of other calls. A page has a timeout of 55 s (package console). The rest is enough
-	// for one call of consentedProfile.
+	// for one platform call of consentedProfile.
 	administratorTimeout = 35 * time.Second
 )
 
@@ -76,7 +76,8 @@ func (s *Service) FinishSignIn(ctx context.Context, rawQuery string, cookie secr
 }
 
 // proveAdministratorAndConsent proves the administrator and the consent, and puts both into the
-// flow. It returns the account of the flow, or fails if the account cannot attach the tenant.
+// flow. It returns the account of the flow. It fails if the account is not active, or has no free
+// slot for the tenant.
 func (s *Service) proveAdministratorAndConsent(ctx context.Context, flow *ports.ConnectFlow, cookie, code secret.Text) (acc access.Account, err error) {
 	if flow.Administrator, err = s.proveAdministrator(ctx, *flow, cookie, code); err != nil {
 		return access.Account{}, err
@@ -173,8 +174,9 @@ func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (profile
 	}
 }
 
-// checkTenantLimit returns the account if it can attach the tenant. Attach enforces the limit too.
-// The earlier check tells the user about the limit before the confirmation page.
+// checkTenantLimit returns the account if it is active and has a slot for the tenant. Attach
+// enforces the limit too. The earlier check tells the user about the limit before the confirmation
+// page.
 func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) (access.Account, error) {
 	acc, err := s.Accounts.Account(ctx, flow.Account)
 	if err != nil {
@@ -210,9 +212,9 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 //
 // The flow ends before the tenant is attached. If the process crashes between these two steps, the
 // user needs a new link. If the store is unavailable, Confirm moves the flow back, and the user can
-// confirm again. If the browser disconnects, Confirm continues. A repeated Confirm attaches the
-// same tenant and takes no second slot. Confirm does not call the mail platform. The next sync
-// prepares the tenant.
+// confirm again. The second Confirm takes no second slot, even if the first has attached the
+// tenant. If the browser disconnects, Confirm continues. Confirm does not call the mail platform.
+// The next sync prepares the tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
 	ctx, cancel := reconcile.Detach(ctx, confirmTimeout)
 	defer cancel()

@@ -42,8 +42,7 @@ type SyncResult struct {
 	MailboxError string
 }
 
-// syncRun is one sync in progress. tenant is the tenant with the changes that the sync has found so
-// far.
+// syncRun is one sync in progress. tenant has the changes that the sync has found so far.
 type syncRun struct {
 	*Service
 	owner    access.AccountID
@@ -152,7 +151,7 @@ func (r *syncRun) save(ctx context.Context) error {
 }
 
 // finish stores the result of the sync and returns it. When the platform answered no call, the sync
-// fails with the platform's error, which tells the caller when to retry.
+// fails with the platform's error, which may tell the caller when to retry.
 func (r *syncRun) finish(ctx context.Context, directoryErr error) (SyncResult, error) {
 	r.tenant.Discovery, r.tenant.Observed.Discovery = tenant.DiscoveryCompleted, r.discoveryBegan
 	r.result.Discovery = Part{Status: tenant.PartCompleted}

@@ -22,8 +22,7 @@
 //   - discover.go: domains, mailboxes and licenses during a sync
 //   - unlisted.go: reads, by name, the stored domains and mailboxes that the platform did not list
 //   - delete.go: Delete and Withdraw
-//   - remove_rules.go: removal of the managed transport rules
-//   - pause_enforcement.go: pauses enforcement for a tenant while its rules are removed
+//   - remove_rules.go: removal of the managed transport rules, while enforcement is paused
 package tenants
 
 import (
@@ -73,12 +72,11 @@ type Service struct {
 	// Timeout is the timeout of a sync. It defaults to 105 s.
 	Timeout time.Duration
 	// ConsentTimeout is how long FinishSignIn waits for a new consent to take effect at the
-	// platform. Pause is the time between two tries of a platform call. They default to 15 s and
-	// 1 s.
+	// platform. Pause is the time between two tries of a platform call or of a claim of a tenant.
+	// They default to 15 s and 1 s.
 	ConsentTimeout, Pause time.Duration
-	// PassWait is how long a removal of managed rules waits for an enforcement pass to finish.
-	// After that, it revokes the lease of the pass. CallWait is how long it then waits for the last
-	// platform call of that pass. They default to 5 s and 20 s.
+	// PassWait and CallWait are the fields of reconcile.EnforcementPause. They apply to the removal of
+	// managed rules.
 	PassWait, CallWait time.Duration
 }
 
@@ -101,8 +99,8 @@ func (s *Service) Get(ctx context.Context, acc access.Account, id tenant.GUID) (
 
 // Assign attaches a managed tenant to the account, on behalf of the operator, and returns it. It
 // fails with invalid_request, account_closed, tenant_limit_reached or tenant_held_elsewhere. It
-// fails with access_denied when the tenant's consent is missing, or with a different error of the
-// platform.
+// also fails with the errors of the platform, such as access_denied when the tenant's consent is
+// missing.
 func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error) {
 	if err := acc.CheckOpen(); err != nil {
 		return tenant.Tenant{}, err

@@ -17,10 +17,11 @@ import (
 // parallelReads is how many domains or mailboxes a sync reads by name in parallel.
 const parallelReads = 6
 
-// readUnlisted reads, by name, each stored domain and mailbox that the platform did not list. The
-// list may come from a lagging replica. readUnlisted therefore records an object as missed only if
-// the platform does not find it by name either. If the read by name fails, readUnlisted records the
-// object neither as found nor as missed. Only an error of the store is returned.
+// readUnlisted reads, by name, the stored domains and mailboxes that the platform's lists lack. It
+// skips the domains or the mailboxes if their list could not be read. A list may come from a
+// lagging replica. readUnlisted therefore records an object as missed only if the platform does not
+// find it by name either. If the read by name fails, readUnlisted records the object neither as
+// found nor as missed. Only an error of the store is returned.
 func (r *syncRun) readUnlisted(ctx context.Context, found *ports.DiscoveryResult) error {
 	var names, addresses []string
 	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
