@@ -48,8 +48,8 @@ type Service struct {
 	Queue        ports.Queue
 	Random       io.Reader
 	Now          func() time.Time
-	// OnDrift, if set, is called for each change that a refresh detects and that no request caused.
-	// It is for metrics: the arguments contain no customer data.
+	// OnDrift, if set, is called for each drift that a refresh finds. It is for metrics: the
+	// arguments contain no customer data.
 	OnDrift func(provider string, kind integration.Drift)
 	// Timeout is the maximum duration of one Refresh, BeginSignIn or Disconnect, by default 55 s.
 	Timeout time.Duration
@@ -63,7 +63,7 @@ type NewIntegration struct {
 	Account  access.AccountID
 	Provider string
 	Name     string
-	// APIKey is the credential as one text, in the format that ports.SendingPlatforms reads.
+	// APIKey is the credential as one text, see ports.SendingPlatforms.ParseCredential.
 	APIKey secret.Text
 	// WorkspaceID is empty when the caller names no workspace.
 	WorkspaceID string
@@ -112,7 +112,7 @@ type RefreshResult struct {
 type DisconnectResult struct {
 	IntegrationID string
 	MailboxID     string
-	// Removed is false when there was no account to remove.
+	// Removed is false if Disconnect found no account to remove.
 	Removed bool
 }
 

@@ -40,8 +40,8 @@ type listing struct {
 
 func newListing(mailboxes []integration.EligibleMailbox) *listing {
 	l := &listing{indexByAddress: make(map[string]int, len(mailboxes)), found: make([]integration.Account, len(mailboxes)), seenCursors: map[string]bool{}}
-	// One mailbox can have the principal name of another as its address. The index entry is then
-	// for the mailbox with this address.
+	// The address of a mailbox can be the principal name of another mailbox. The mailbox with the
+	// address then gets the index entry.
 	for i, e := range mailboxes {
 		l.indexAddress(e.Mailbox.PrincipalName, i)
 	}
@@ -143,9 +143,9 @@ var errLateAccount = &outcome.Error{Kind: outcome.NotReady, Cause: "late_account
 
 // readLateAccounts reads each account of a recent sign-in that the complete list does not contain,
 // because platforms show new accounts some seconds late. It repeats the reads for a few seconds. An
-// account that the platform does not show after the last read counts as not existing. If a read
-// fails, the accounts that were not found are uncertain. Accounts beyond maxLateAccounts are not
-// read and are uncertain. readLateAccounts fails only if ctx ends or the platform rejects the
+// account that the platform does not show after the last read counts as not existing. If the last
+// round fails, the accounts that were not found are uncertain. Accounts beyond maxLateAccounts are
+// not read and are uncertain. readLateAccounts fails only if ctx ends or the platform rejects the
 // credential.
 func (r *accountRead) readLateAccounts(ctx context.Context) error {
 	late := r.notShown(r.recentSignIns())

@@ -20,9 +20,9 @@ import (
 // Refresh reads the platform's list of accounts and stores which mailboxes are connected. If the
 // list lacks the account of a recent sign-in, Refresh reads this account for a few seconds. If it
 // is still uncertain whether the account exists, Refresh keeps the connection, and the result is
-// partial. If the listing is interrupted, Refresh changes no connection. It then returns the
-// platform's error if the first page failed or the credential was rejected, and otherwise a partial
-// result. Refresh fails with integration_not_found, capability_not_supported, or
+// partial. If the listing is interrupted, Refresh changes no connection. It then returns a partial
+// result. If the first page failed, the credential was rejected or the request was cancelled, it
+// returns the error instead. Refresh fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected. It fails with provider_unavailable if the platform's plugin does
 // not start in time.
 func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, encoder ports.AnswerEncoder[RefreshResult]) (RefreshResult, error) {
@@ -68,10 +68,10 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	return s.reconcile(ctx, i, read, encoder)
 }
 
-// handleIncomplete handles a listing that was interrupted. It changes no connection. It stores a
-// rejection of the credential. After any other error it marks the integration as failing, with
-// three exceptions: the request was cancelled, the platform throttled the first page, or a later
-// refresh continues the listing.
+// handleIncomplete handles a listing that was interrupted. It changes no connection, and stores
+// nothing if the request was cancelled. It stores a rejection of the credential. After any other
+// error it marks the integration as failing, unless the platform throttled the first page or a
+// later refresh continues the listing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (RefreshResult, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -81,7 +81,7 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 		s.reportDrift(i.Provider, integration.DriftRefused)
 		return RefreshResult{}, s.recordRejection(ctx, i, read.requestedAt, cause)
 	}
-	// If no refresh continues the listing, tenantry cannot read the whole list.
+	// Throttling counts as a failure if no later refresh reads the rest of the list.
 	_, willContinue := read.continueAfter(s.now())
 	if !willContinue && (outcome.KindOf(cause) != outcome.Throttled || read.pages > 0) {
 		if err := s.saveObserved(ctx, i.AfterError(read.requestedAt)); err != nil {

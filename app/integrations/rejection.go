@@ -40,7 +40,7 @@ func translateError(err error) error {
 
 // recordRejection translates the error of a platform call for the caller. If the platform rejected
 // the credential, recordRejection also stores the failure of the integration. calledAt is a time
-// just before the call.
+// before the call.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, calledAt time.Time, err error) error {
 	switch {
 	case !isCredentialRejected(err):

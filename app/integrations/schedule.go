@@ -25,8 +25,8 @@ const RefreshKind = "sending_refresh"
 const SessionKind = "sending_session"
 
 const (
-	// refreshTick is how often due refreshes are scheduled. One tick schedules at most
-	// maxRefreshes, spread over the time until the next tick.
+	// refreshTick is how often due refreshes are scheduled, unless the refresh interval is shorter.
+	// One tick schedules at most maxRefreshes, spread over the time until the next tick.
 	refreshTick  = 5 * time.Minute
 	maxRefreshes = 100
 	// sessionGrace is how long after a session's expiry the sweep waits before it ends the session.
@@ -46,8 +46,8 @@ func (s *Service) Handlers() map[string]ports.Handler {
 }
 
 // Periodic returns the background jobs: the sweep of expired sessions, and the scheduling of
-// refreshes. Each integration of an active account is refreshed about once in each refresh
-// interval.
+// refreshes. An integration of an active account is due one refresh interval after its last refresh
+// began.
 func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	return []ports.Periodic{
 		s.SessionSweep(sweep),
@@ -81,10 +81,10 @@ func refreshAfter(id string, owner access.AccountID, delay time.Duration) ports.
 	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(delay)}
 }
 
-// refreshDue refreshes one integration. It does not return errors of the platform, because the next
-// scheduled refresh tries again. The queue retries after other errors: refreshDue returns internal
-// errors, and the error of a refresh that was cancelled because the worker stops. It schedules the
-// continuation of a listing that the platform throttled, or that ran out of time.
+// refreshDue refreshes one integration. It schedules the continuation of a listing that the
+// platform throttled, or that ran out of time. It does not return errors of the platform, because
+// the next scheduled refresh tries again. It returns internal errors, and the error of a refresh
+// that was cancelled because the worker stops. The queue then retries.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	read := s.partialReads.take(w.ID, s.now())
 	_, err := s.refresh(ctx, w.Account, w.ID, read, nil)

@@ -26,10 +26,10 @@ import (
 const openTimeout = 10 * time.Second
 
 // BeginSignIn starts the sign-in of a mailbox at the platform and returns the link. It stores the
-// session before it asks the platform for the link. Therefore only one of several concurrent
-// requests asks for a link. Every valid link belongs to a stored session, even after a crash. If an
-// earlier session of the mailbox has expired but is still pending, BeginSignIn first checks the
-// earlier session once more and ends it.
+// session before it asks the platform for the link. Therefore a concurrent request asks for no
+// second link, unless openTimeout has passed, and every returned link belongs to a stored session.
+// If an earlier session with a link has expired but is still pending, BeginSignIn first checks this
+// session once more and ends it.
 //
 // Before BeginSignIn asks for the link, it checks for these errors in this order:
 // integration_not_found, mailbox_not_found, tenant_limit_reached, capability_not_supported,
@@ -99,10 +99,10 @@ type sessionOpener struct {
 	connectionID string // id of the new connection, if the mailbox has none yet
 }
 
-// reserve ends an expired session of the mailbox and stores the row of the new session. In this
+// reserve ends an expired session (see endEarlier) and stores the row of the new session. In this
 // process, only one request at a time stores a row for a mailbox at an integration. reserve refuses
-// the other requests with oauth_session_pending. earlier has the integration and the mailbox, but
-// no session, because endEarlier reads the session.
+// the other requests with oauth_session_pending. earlier has the integration and the mailbox.
+// endEarlier reads its session.
 func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform ports.SendingPlatform) (*sessionOpener, error) {
 	i := earlier.integration
 	// Without this check the other requests would wait for a row lock, and each would hold a
@@ -237,7 +237,7 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 // restoredConnection returns the connection to store when the session failed to start. It is the
 // connection as it was before the session. A connection that was new or pending becomes failed.
 // restoredConnection returns nil if the stored connection is not pending: either the session has
-// not changed the connection, or a refresh has changed the connection since.
+// not changed the connection, or the connection has changed since.
 func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (*integration.Connection, error) {
 	e, err := o.Connections.EligibleMailbox(ctx, o.integration.AccountID, o.integration.ID, o.eligible.Mailbox.ID)
 	if err != nil || e.Connection.Status != integration.ConnectionPending {

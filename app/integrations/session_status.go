@@ -32,7 +32,7 @@ func (s *Service) SessionStatus(ctx context.Context, owner access.AccountID, id,
 	if err != nil {
 		return integration.Session{}, err
 	}
-	if !claimed { // another request checks the session, and may have ended it
+	if !claimed { // checked less than minCheckInterval ago, or ended since it was loaded
 		return s.Connections.Session(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID, sc.session.ID)
 	}
 	sc.session.CheckedAt = now
