@@ -20,8 +20,8 @@ import (
 const maxTraceTime = 25 * time.Second
 
 // count reads the message trace and stores the counts of each day. sendlimit.Readings decides which
-// periods it reads. A long trace is read in several readings. Each reading is stored before the
-// next reading begins, so a later pass can continue where this pass stopped.
+// periods it reads. Each reading is stored before the next reading begins, so a later pass can
+// continue where this pass stopped.
 func (p *pass) count(ctx context.Context) error {
 	readCtx, cancel := p.readContext(ctx)
 	defer cancel()

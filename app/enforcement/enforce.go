@@ -112,8 +112,8 @@ func (a *applier) saveChanges(ctx context.Context) error {
 }
 
 // unknownOutcome reports whether the outcome of a change is unknown. A call that failed may still
-// have changed its rule. The outcome of an unblock is unknown after any failed call, because the
-// store does not record which rule blocks a mailbox.
+// have changed its rule. The outcome of an unblock is unknown after any failed call, because an
+// unblock does not name the rule that blocks the mailbox.
 func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	if c.Action == sendlimit.Unblocked {
 		return len(a.failedScopes) > 0

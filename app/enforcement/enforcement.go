@@ -15,7 +15,7 @@
 //   - run.go: Runner, one pass, its lease and its calls to the mail platform
 //   - count.go: reads the trace and stores counts
 //   - enforce.go: decides which mailboxes to block, and stores the intents and the changes
-//   - rules.go: reads and sets the transport rules, excludes missing mailboxes
+//   - rules.go: reads and sets the transport rules, and excludes missing mailboxes
 //   - schedule.go: the sweep that finds due tenants, and the wake-up handler
 //   - enforcement.go: Service, the use cases of enforcement events
 package enforcement

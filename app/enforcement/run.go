@@ -32,18 +32,18 @@ type Runner struct {
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
 	Now      func() time.Time
-	// OnBlockDelay, if set, is called for each block of a mailbox if the trace shows when the
-	// mailbox exceeded its limit. delay is the time from the message that exceeded the limit to the
-	// block.
+	// OnBlockDelay, if set, is called for each block that a pass applied, if the trace of this pass
+	// shows when the mailbox exceeded its limit. delay is the time from the message that exceeded
+	// the limit to the block.
 	OnBlockDelay func(ctx context.Context, delay time.Duration)
-	// OnChange, if set, is called for each mailbox that was blocked or unblocked.
+	// OnChange, if set, is called for each block and unblock that a pass stores as done.
 	OnChange func(ctx context.Context, a sendlimit.Action)
 	// OnPassEnd, if set, is called with the result of each pass, unless the pass lost its lease or
 	// the tenant was deleted.
 	OnPassEnd func(ctx context.Context, err error)
 	// OnlyTenantsWithLimits excludes tenants that have neither a limit nor a managed rule from
-	// sweeps, so their messages are not counted. The sandbox sets it, so that its journal of
-	// platform calls shows only the calls that a limit or a rule needs.
+	// sweeps. The sandbox sets it, so that its journal of platform calls shows only the calls of
+	// sweeps that a limit or a rule needs.
 	OnlyTenantsWithLimits bool
 
 	// missing are the mailboxes that passes exclude, because the platform did not list them.
@@ -70,7 +70,8 @@ type pass struct {
 	readBudget time.Duration  // remaining time for trace calls
 	// todayReading is the reading of this pass that ends at now. It is zero if that reading failed.
 	todayReading sendlimit.Reading
-	// foundRules are the managed rules at the start of the pass, valid once rulesListed is true.
+	// foundRules are the managed rules before this pass changed them, valid once rulesListed is
+	// true.
 	foundRules  []sendlimit.Rule
 	rulesListed bool
 	// intents are the changes of an earlier pass that may or may not have taken effect.

@@ -30,8 +30,7 @@ const (
 	// maxTenantsPerSweep is the maximum number of tenants that one sweep wakes.
 	maxTenantsPerSweep = 500
 	// ParallelPasses is the maximum number of passes that a process makes in parallel. It is less
-	// than the default number of connections to a database server, so that requests find a free
-	// connection.
+	// than the default of 20 connections to PostgreSQL, so that requests find a free connection.
 	ParallelPasses = 18
 	// ParallelCalls is the maximum number of platform calls that passes make in parallel. It is
 	// less than ParallelPasses, so that other passes can use the database meanwhile.

@@ -25,7 +25,7 @@ import (
 const maxHiddenLookups = 5
 
 // creation creates one mailbox for its reserved row and makes the mailbox usable. It stores the
-// stage of the creation, so that another request can continue.
+// stage, so that another request can continue.
 type creation struct {
 	*Service
 	owner    access.AccountID
@@ -39,7 +39,7 @@ type creation struct {
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
 	// missedBySync is true for a row whose mailbox existed at the platform before a sync missed it.
-	// It becomes false when a call of this creation has an unknown outcome.
+	// It becomes false when a call of CreateMailbox has an unknown outcome.
 	missedBySync bool
 	// domainNotAccepted is true if the last call of CreateMailbox with a known outcome failed
 	// because the mail server does not accept the domain yet, and no read has found the mailbox
@@ -47,8 +47,8 @@ type creation struct {
 	domainNotAccepted bool
 }
 
-// run returns a result when the mailbox exists, when it was created, or when the platform refused
-// it. It returns an error when a repetition of the request can continue the creation.
+// run returns a result if the mailbox exists, if it was created, or if the platform refused it (see
+// isRefusal). After any other error, a repetition of the request can continue the creation.
 func (c *creation) run(ctx context.Context) (Result, error) {
 	if c.row.Stage == mailbox.Ready {
 		return c.newResult(mailbox.ResultExists), nil
@@ -190,7 +190,7 @@ func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platfor
 
 // releaseReservation deletes the reserved row if the platform cannot have a mailbox that tenantry
 // created. That is the case if this request has created the row and all its calls have a known
-// outcome, or if the address belongs to a different object.
+// outcome, or if the platform refused the address.
 func (c *creation) releaseReservation(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfNew(ctx, c.owner, c.row, cause)
@@ -200,9 +200,9 @@ func (c *creation) releaseReservation(ctx context.Context, cause error) (Result,
 	return Result{}, cause
 }
 
-// isRefusal reports whether the platform refused this one mailbox. A denied access is not such a
-// refusal, because it fails the whole request. A refusal because of an invalid setting of the
-// platform also fails the whole request. Its code is service_unavailable, of the kind Unavailable.
+// isRefusal reports whether the platform refused this one mailbox. Two refusals fail the whole
+// request instead: a denied access, and an invalid setting of the platform, whose code is
+// service_unavailable.
 func isRefusal(err error) bool {
 	return outcome.KindOf(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied) && fault.ErrorOf(err).Code.Kind != fault.Unavailable
 }

@@ -45,7 +45,7 @@ type Service struct {
 	// it to false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
 	// Pause is the time between two tries of a platform call. Timeout is the maximum duration of
-	// one request. They default to 1 s and 55 s.
+	// one request, without its first checks. They default to 1 s and 55 s.
 	Pause, Timeout time.Duration
 }
 

@@ -37,8 +37,8 @@ type Result struct {
 }
 
 // Provision creates mailboxes and returns one result for each mailbox. If a mailbox is unfinished
-// when the time limit ends, the whole request fails with provider_timeout. A repetition of the
-// request continues the work.
+// when the time limit ends, the whole request fails, usually with provider_timeout. A repetition of
+// the request continues the work.
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
 // mailbox.CheckAddresses and mailbox.CheckPassword, or access_denied. It also fails with
@@ -184,8 +184,8 @@ func (s *Service) markMailNotReady(ctx context.Context, owner access.AccountID, 
 }
 
 // prepareDomain makes the mail server accept mail for the domain, and then sets up DKIM. It does
-// nothing if the domain is stored as accepted by the mail server, or if all mailboxes are ready.
-// After the mail server accepts the domain, prepareDomain does not fail.
+// nothing if the domain is stored as accepted by the mail server, or if all mailboxes are ready. It
+// ignores errors that occur after the mail server has accepted the domain.
 func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
 	isUnfinished := func(row mailbox.Mailbox) bool { return row.Stage != mailbox.Ready }
 	if d.MailReady || !slices.ContainsFunc(rows, isUnfinished) {

@@ -107,9 +107,9 @@ func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, 
 // read. fetchRemovable returns nil if the platform does not have the mailbox.
 //
 // A lagging replica may hide a mailbox that was just created. fetchRemovable therefore repeats a
-// read that finds no mailbox, until observation.ReplicaLag after m.ReservedAt. The time of the
-// row's creation does not matter, because a request can reserve an old row again and create its
-// mailbox.
+// read that finds no mailbox, until observation.ReplicaLag after m.ReservedAt. If ctx ends first,
+// it fails with outcome.NotReady. The time of the row's creation does not matter, because a request
+// can reserve an old row again and create its mailbox.
 func (s *Service) fetchRemovable(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) (found *mailbox.Platform, readAt time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
 		readAt = s.Now()

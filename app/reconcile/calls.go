@@ -18,14 +18,13 @@ import (
 
 const (
 	// callTimeout is the timeout of one provider call. readTimeout is the timeout of one read of
-	// the DNS. storeTimeout is the timeout of one write to the store.
+	// the DNS. storeTimeout is the timeout of one call of Store.
 	callTimeout  = 20 * time.Second
 	readTimeout  = 10 * time.Second
 	storeTimeout = 10 * time.Second
 	// storeRetry is the delay after which a caller may try again when the store did not answer.
 	storeRetry = 5 * time.Second
-	// maxBrokenTries is the maximum number of tries of a call that the provider answers with
-	// internal errors.
+	// maxBrokenTries is the maximum number of tries that end in outcome.Broken.
 	maxBrokenTries = 3
 	// defaultPause is the default of RetryPolicy.Pause.
 	defaultPause = time.Second
@@ -48,7 +47,7 @@ func CallWithin(ctx context.Context, timeout time.Duration, call func(context.Co
 	return err
 }
 
-// RetryPolicy says how often Run tries a call. The zero value sets no maximum number of tries.
+// RetryPolicy says how often Run tries a call.
 type RetryPolicy struct {
 	// Tries is the maximum number of tries, 0 for no maximum.
 	Tries int
@@ -79,9 +78,10 @@ type EffectCheck func(ctx context.Context) (done bool, err error)
 //   - an error that does not come from the provider: Run calls check as for Unknown, but never
 //     repeats the call.
 //
-// If check fails with NotReady, Unknown or Broken, Run pauses and repeats check. If check fails
-// with Refused or Down, Run returns that error. If no try is left after check has failed, or if ctx
-// ends during the pause, Run instead returns the unknown outcome of the call.
+// If check fails with NotReady, Unknown or Broken, Run pauses and repeats check. If check is
+// throttled, Run waits as for a throttled call. Run returns any other error of check. If no try is
+// left after check has failed, or if ctx ends during the pause, Run instead returns the unknown
+// outcome of the call.
 //
 // In all other cases, Run returns the last error.
 func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, check EffectCheck) error {
@@ -187,7 +187,8 @@ type Consent struct {
 //
 //   - The platform denies the read: the consent was revoked. RecordIfRevoked stores this, and the
 //     tenant's readiness shows it.
-//   - The read succeeds: only a grant at the mail server is missing. The next sync restores it.
+//   - The read succeeds: only a grant at the mail server is missing. The next sync checks this
+//     grant.
 //   - The read fails with a different error: RecordIfRevoked stores nothing.
 //
 // A cancellation of ctx does not end the read, but the deadline of ctx does.

@@ -14,7 +14,8 @@ import (
 // ReconcileIntents finds out which intents of an interrupted enforcement pass took effect. An
 // intent is a block or unblock of a mailbox that was stored before the rules were changed. An
 // intent took effect if the rules at the platform show it. ReconcileIntents stores these intents as
-// changes that are done, writes their events, and returns them in the result done.
+// changes that are done, with their events, and returns them in the result done. It deletes all
+// stored intents of the tenant.
 //
 // A lagging replica may return an old state of the rules. The caller must therefore set each rule
 // that an intent concerns, even if the rule seems to be correct. For this purpose ReconcileIntents
