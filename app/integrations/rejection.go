@@ -42,14 +42,14 @@ func translateError(err error) error {
 // the credential, recordRejection also stores the failure of the integration. calledAt is a time
 // before the call.
 func (s *Service) recordRejection(ctx context.Context, i integration.Integration, calledAt time.Time, err error) error {
-	switch {
-	case !isCredentialRejected(err):
+	if !isCredentialRejected(err) {
 		return err
-	case isPlanInactive(err):
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterError(calledAt)))
-	default:
-		return errors.Join(translateError(err), s.saveObserved(ctx, i.AfterRejection(calledAt)))
 	}
+	failed := i.AfterRejection(calledAt)
+	if isPlanInactive(err) {
+		failed = i.AfterError(calledAt)
+	}
+	return errors.Join(translateError(err), s.saveObserved(ctx, failed))
 }
 
 // saveObserved stores an observation of an integration. It ignores an integration that was deleted.

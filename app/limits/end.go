@@ -44,7 +44,7 @@ type EndResult struct {
 // policy blocks it instead.
 //
 // The policy is deleted last, while enforcement is paused. If End stops before the deletion, the
-// next enforcement pass restores the rule, and the caller can repeat End. After End, a different
+// next enforcement pass restores the blocks, and the caller can repeat End. After End, a different
 // limit can apply to some mailboxes. The next pass is due at once and blocks the mailboxes that
 // exceed their new limit.
 //

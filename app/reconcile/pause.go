@@ -25,8 +25,8 @@ const (
 type EnforcementPause struct {
 	Claims ports.TenantClaims
 	// Pause is the time between two tries to claim the tenant. PassWait is how long Begin waits for
-	// the holder of the lease before it revokes the lease. CallWait is how long Begin then waits for
-	// the holder's last call. They default to 1 s, 5 s and 20 s.
+	// the holder of the lease before it revokes the lease. CallWait is how long Begin then waits
+	// for the holder's last call. They default to 1 s, 5 s and 20 s.
 	Pause, PassWait, CallWait time.Duration
 }
 

@@ -63,7 +63,11 @@ const MailServerReady = true
 // records or the store fails. If the deadline of ctx ends before the records are read, it fails
 // with outcome.Unknown. It stores the state even when a step or this read fails.
 func (r *Reconciler) ReconcileDomain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServerReady bool) (domain.Domain, error) {
-	stepErr := r.runAndReadRecords(ctx, &d, mailServerReady)
+	platform := r.Platform.For(d.TenantGUID)
+	stepErr := r.runSteps(ctx, platform, &d, mailServerReady)
+	if stepErr == nil {
+		stepErr = r.readRecords(ctx, platform, &d)
+	}
 	stored, err := SaveDomain(ctx, r.Domains, owner, r.WithCurrentDNS(ctx, owner, d))
 	if err != nil {
 		return d, err
@@ -83,14 +87,6 @@ func SaveDomain(ctx context.Context, domains ports.Domains, owner access.Account
 		return d, fmt.Errorf("save domain: %w", err)
 	}
 	return stored, nil
-}
-
-func (r *Reconciler) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServerReady bool) error {
-	platform := r.Platform.For(d.TenantGUID)
-	if err := r.runSteps(ctx, platform, d, mailServerReady); err != nil {
-		return err
-	}
-	return r.readRecords(ctx, platform, d)
 }
 
 // runSteps runs the steps within the timeout. Steps that run out of time count as unfinished, not

@@ -75,8 +75,8 @@ type Service struct {
 	// platform. Pause is the time between two tries of a platform call or of a claim of a tenant.
 	// They default to 15 s and 1 s.
 	ConsentTimeout, Pause time.Duration
-	// PassWait and CallWait are the fields of reconcile.EnforcementPause. They apply to the removal of
-	// managed rules.
+	// PassWait and CallWait are the fields of reconcile.EnforcementPause. They apply to the removal
+	// of managed rules.
 	PassWait, CallWait time.Duration
 }
 
