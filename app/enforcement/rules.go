@@ -64,11 +64,11 @@ func (a *applier) applyRules(ctx context.Context) (err error) {
 	return err
 }
 
-// scopesWithRules returns the scopes that may have a managed rule. It lists the tenant's rules
-// until a pass has stored a mark, and in each pass over a tenant that has such a scope. A listed
-// rule of an unknown scope is an orphan: it remains from an earlier connection of the tenant, or
-// was created while its policy was being deleted. scopesWithRules stores orphan rules before it
-// returns their scopes. Later passes then know the scope even if this pass fails to empty the rule.
+// scopesWithRules returns the scopes that may have a managed rule. It lists the tenant's rules if
+// the store has a scope with a rule, or if no pass has stored a mark yet. A listed rule of an
+// unknown scope is an orphan: it remains from an earlier connection of the tenant, or was created
+// while its policy was being deleted. scopesWithRules stores orphan rules before it returns their
+// scopes. Later passes then know the scope even if this pass fails to empty the rule.
 func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error) {
 	scopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
 	if err != nil || len(scopes) == 0 && !p.Mark.IsZero() {
@@ -191,8 +191,8 @@ func (a *applier) unblockMissing(ctx context.Context, requested, found []string)
 }
 
 // missingMailboxes holds, for each tenant, the mailboxes that a rule should block but that the
-// platform did not list. Passes do not try to block such a mailbox until its id expires. An id
-// expires sendlimit.MaxInterval after it was last added.
+// platform did not list. Passes do not try to block a missing mailbox until its id expires,
+// sendlimit.MaxInterval after it was last added.
 type missingMailboxes struct {
 	mu       sync.Mutex
 	byTenant map[tenant.GUID]map[string]time.Time // when each id expires

@@ -43,10 +43,10 @@ const (
 	nextSweepDelay = time.Second
 	// leaseCheckInterval is the time between two rounds of RunAll.
 	leaseCheckInterval = 250 * time.Millisecond
-	// leaseWait is how long RunAll waits for leased tenants. It exceeds the leases of passes (30 s)
-	// and of requests that pause enforcement for a tenant (1 minute), because the leases of a
-	// killed process end only when they expire. `account close` leases tenants for up to an hour.
-	// RunAll does not wait that long, because a user of the sandbox waits for its answer.
+	// leaseWait is how long RunAll waits for leased tenants. The leases of a killed process end
+	// only when they expire. leaseWait exceeds the leases of passes (30 s) and of requests that
+	// pause enforcement (1 minute). `account close` leases tenants for up to an hour. RunAll does
+	// not wait that long, because a user of the sandbox waits for its answer.
 	leaseWait = 75 * time.Second
 )
 

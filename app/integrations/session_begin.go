@@ -137,7 +137,7 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 // endEarlier ends a session of the mailbox that has expired but is still pending. It first checks
 // the session at the platform, because a person may have signed in since the last check. It returns
 // the mailbox with the resulting connection. It does not end a session without a link, because
-// BeginSession replaces such a session.
+// BeginSession replaces that session.
 func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.EligibleMailbox, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)

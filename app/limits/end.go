@@ -149,9 +149,9 @@ func (e *policyEnding) listRules(ctx context.Context) (rules []sendlimit.Rule, e
 	return rules, err
 }
 
-// decide returns the unblocks of the mailboxes that only this policy blocks. If a blocked mailbox
-// moves from this policy's rule to the rule of another policy, blockLists maps the scope of that
-// policy to all addresses that its rule must block. blockLists has no other scopes.
+// decide returns the unblocks of the mailboxes that only this policy blocks. blockLists has an
+// entry for each scope to whose rule a blocked mailbox moves from this policy's rule. The entry
+// lists all blocked mailboxes that the rule of the scope must block.
 func (e *policyEnding) decide(ctx context.Context, now time.Time, rules []sendlimit.Rule) (unblocks []sendlimit.Change, blockLists map[string][]string, err error) {
 	location, err := sendlimit.TimeZone(e.claim.TimeZone)
 	if err != nil {

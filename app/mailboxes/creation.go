@@ -42,8 +42,8 @@ type creation struct {
 	// It becomes false when a call of CreateMailbox has an unknown outcome.
 	missedBySync bool
 	// domainNotAccepted is true if the last call of CreateMailbox with a known outcome failed
-	// because the mail server does not accept the domain yet, and no read has found the mailbox
-	// since.
+	// because the mail server does not accept the domain yet. It becomes false when a read finds
+	// the mailbox.
 	domainNotAccepted bool
 }
 
@@ -189,8 +189,8 @@ func (c *creation) keepMissedMailbox(ctx context.Context, found *mailbox.Platfor
 }
 
 // releaseReservation deletes the reserved row if the platform cannot have a mailbox that tenantry
-// created. That is the case if this request has created the row and all its calls have a known
-// outcome, or if the platform refused the address.
+// created. That is the case if the platform refused the address. It is also the case if this
+// request has created the row, and all its calls have a known outcome.
 func (c *creation) releaseReservation(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfNew(ctx, c.owner, c.row, cause)

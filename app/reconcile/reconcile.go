@@ -45,8 +45,8 @@ type Reconciler struct {
 	Facts    ports.PlatformFacts
 	Now      func() time.Time
 	// Timeout is the maximum duration of the steps of one ReconcileDomain call. It does not include
-	// the reads of records and DNS after the steps. It defaults to 20 s. Pause is the time between
-	// two tries.
+	// the reads of records and DNS after the steps. It defaults to 20 s. A sync of a tenant also
+	// uses Timeout when it prepares the mail server. Pause is the time between two tries.
 	Timeout, Pause time.Duration
 }
 

@@ -22,8 +22,8 @@ import (
 // The state is part of the link. It contains the account and the expiry, and is encrypted. The hash
 // of the state is the id of the flow. The cookie binds one browser to the flow: it contains the id
 // of the flow and a random part. The sign-in's state and the CSRF token are one-way hashes of the
-// cookie. Before it reads the store, the service checks the seal of the state, and that the
-// sign-in's state and the CSRF token belong to the cookie.
+// cookie. Before they read the store, Callback checks the seal of the state, FinishSignIn checks
+// the sign-in's state, and Confirm checks the CSRF token.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"

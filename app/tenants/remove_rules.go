@@ -208,9 +208,8 @@ type TenantRuleRemoval struct {
 // RemoveAllRules resumes enforcement in the other tenants and returns the joined errors.
 //
 // A different request can revoke the lease of a tenant while RemoveAllRules removes the rules of
-// the other tenants. The rules of the tenant may then be created again. RemoveAllRules therefore
-// removes the rules of such a tenant again. After removalRounds rounds it fails with
-// service_unavailable.
+// the other tenants. The rules of the tenant may then be created again, so RemoveAllRules removes
+// them again. After removalRounds rounds it fails with service_unavailable.
 func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	owned, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
