@@ -49,8 +49,8 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 type call = func(context.Context) error
 
 // readCalls returns read calls of the running plugin p with the connection c, keyed by name. All
-// plugins of a kind get the same calls. A call that reads one object reads an object that does not
-// exist, except that Zone reads Binary.zone if it is set.
+// plugins of a kind get the same calls. A call that reads one object asks for an object that does
+// not exist. The only exception is the call Zone, which asks for Binary.zone if it is set.
 func (b Binary) readCalls(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {

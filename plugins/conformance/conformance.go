@@ -8,16 +8,17 @@
 // There are two ways to run the suite. `tenantry plugin test` calls Test, which runs the checks of
 // the plugin's kind. Test uses only the protocol, the commands and the simulator of the plugin, so
 // the plugin can be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a
-// Binary and its own environment. SendingInProcess and DNSInProcess run the contract suite without
-// a binary.
+// Binary. Mail, DNS and Sending also need an environment, which the test creates. SendingInProcess
+// and DNSInProcess run the contract suite without a binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
 //   - plugin.go: the checks of every plugin. lifecycle.go: the checks of the process. failures.go:
 //     the checks with a provider that fails. account.go: the checks that call the provider and are
-//     safe on a real account. calls.go: read calls for these checks.
-//   - environment.go: the environment of one check of Test. dnsenvironment.go, zoneserver.go: the
-//     zones. tcp.go: providers that do not speak HTTP.
+//     safe on a real account. calls.go: the read calls that the checks of both files make.
+//   - environment.go: the environment of one check of Test. dnsenvironment.go: the environment and
+//     more checks of a DNS provider. zoneserver.go: the zones of a check. tcp.go: providers that do
+//     not speak HTTP.
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
@@ -49,9 +50,9 @@ const (
 	callTimeout  = 4 * time.Minute
 )
 
-// stopTimeout is how long a plugin may take to exit. After this time, a check reports that the
-// plugin does not exit. It is longer than hostStopTimeout, because the machine may be slow. The
-// tests of this package shorten stopTimeout, because they use plugins that never exit.
+// stopTimeout is how long a plugin may take to exit before a check fails. It is longer than
+// hostStopTimeout, because the machine may be slow. The tests of this package shorten stopTimeout,
+// because they use plugins that never exit.
 var stopTimeout = 30 * time.Second
 
 // hostStopTimeout is how long the host waits before it kills a plugin that does not exit.
@@ -75,9 +76,9 @@ type T = contract.T
 // provider fail in this way.
 type Failure = contract.Failure
 
-// The failures: Throttles rejects requests with 429, IsDown with 503, and Breaks with a different
-// 5xx status. LosesRequest neither performs nor answers the request. LosesAnswer performs the
-// request and does not answer.
+// Throttles rejects requests with 429, IsDown with 503, and Breaks with a different 5xx status.
+// LosesRequest neither performs nor answers the request. LosesAnswer performs the request and does
+// not answer.
 const (
 	Throttles    = contract.Throttles
 	IsDown       = contract.IsDown
@@ -89,9 +90,9 @@ const (
 // Binary is the plugin under test.
 type Binary struct {
 	Path string
-	// Connect returns a connection whose base URLs all start with baseURL. Its credentials have the
-	// right form, but need not be valid. Mail requires Connect. If Connect is nil, DNS does not run
-	// the checks with a provider that fails.
+	// Connect returns a connection whose base URLs all start with baseURL. Its secrets have the
+	// right form, but need not be valid. Only Mail and DNS use Connect. If it is nil, Mail fails,
+	// and DNS does not run the checks with a provider that fails.
 	Connect func(baseURL string) sdk.Connection
 
 	exchange *exchange // records the calls, nil in a Go test
@@ -166,7 +167,7 @@ func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	return Binary{}.sending(p, c)
 }
 
-// check is a check that needs the plugin's binary but does not need its simulator.
+// check is a check that calls only the plugin, not its simulator.
 type check = contract.Check[Binary]
 
 // Plugin runs the checks that apply to every plugin.

@@ -14,8 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// dnsEnvironment is the environment in which Test runs the contract suite of a DNS provider: the
-// plugin, its simulator, and the zones (see zoneServer). It implements contract.DNSProviderEnv.
+// dnsEnvironment is the environment in which Test runs dnsChecks and the contract suite of a DNS
+// provider: the plugin, its simulator, and the zones (see zoneServer). It implements
+// contract.DNSProviderEnv.
 type dnsEnvironment struct {
 	*environment
 	zones *zoneServer
@@ -60,18 +61,17 @@ func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
 }
 
 // Silent returns the plugin with a provider that never answers. The contract suite uses it to check
-// that calls can be cancelled.
+// that a cancelled write ends its request.
 func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, requireQuiet func(T)) {
 	s := newSilentServer()
 	return d.dns(d.process, d.connect(t, d.startSilentServer(t, s))), s.asked, s.requireQuiet
 }
 
-// dnsChecks are the checks of a DNS plugin that the contract suite does not have.
+// dnsChecks are further checks that run a DNS plugin with its simulator.
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		// 230 sets exceed a page of most providers. If the plugin reads 230 sets with as many
-		// requests as one set, the provider's pages have room for 230 sets. The check then reads
-		// 1030 sets.
+		// requests as one set, a page has room for them. The check then reads 1030 sets.
 		if d.readManySets(t, 230) == d.readManySets(t, 1) {
 			d.readManySets(t, 1030)
 		}
@@ -106,8 +106,8 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 	}},
 }
 
-// readManySets lets the plugin read a new zone with setCount record sets. It checks that each set
-// is read once, and returns the number of requests that the plugin sent for them.
+// readManySets lets the plugin read a new zone with setCount record sets, and checks that each set
+// is read once. It returns the number of requests that the plugin sent to read the sets.
 func (d *dnsEnvironment) readManySets(t T, setCount int) (requests int) {
 	t.Helper()
 	zone := d.NewZone(t)

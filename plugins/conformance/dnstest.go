@@ -13,8 +13,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// DNSFixture is the environment in which the contract suite of a DNS provider runs. With this
-// alias, an author needs to import only this package.
+// DNSFixture is the environment in which the contract suite of a DNS provider runs.
 type DNSFixture = contract.DNSProviderEnv
 
 // DNSTest is a DNSFixture that uses the simulator of the plugin. The simulator must have the

@@ -17,9 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// environment is the environment of one check of Test. It has a process of the plugin and a process
-// of the simulator. Each check has its own processes. A check that runs against a real account has
-// no simulator.
+// environment is the environment of one check of Test, with the check's own processes of the plugin
+// and of the simulator. A check that runs against a real account has no simulator.
 type environment struct {
 	Binary
 	options     *Options

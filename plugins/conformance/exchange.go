@@ -26,11 +26,11 @@ const (
 	minSecretLength = 6    // in bytes. Other texts can contain a shorter secret by chance.
 )
 
-// exchange records the calls of one check between the host and the plugin, and between the plugin
-// and its provider. It also records the lines that the plugin prints. It removes the secrets of the
-// check from the recorded texts. It also records violations, which make the check fail. A violation
-// is an error or a printed line that contains a secret, or a text of an outcome that is too long or
-// has control characters. interceptors and recordProviderCall of a nil *exchange record nothing.
+// exchange records the calls of one check: from the host to the plugin, and from the plugin to its
+// provider. It also records the lines that the plugin prints. Records do not contain the secrets of
+// the check. exchange also records violations, which make the check fail. A violation is an error
+// or a printed line that contains a secret, or a text of an outcome that is too long or has control
+// characters. interceptors and recordProviderCall of a nil *exchange record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name
@@ -159,7 +159,8 @@ func (e *exchange) recordProviderCall(r *http.Request, body []byte, result strin
 	}
 }
 
-// shorten returns at most maxShownBytes bytes of a text, on one line.
+// shorten returns a text on one line. It replaces the part after the first maxShownBytes bytes by
+// an ellipsis.
 func shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) <= maxShownBytes {

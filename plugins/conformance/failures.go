@@ -57,8 +57,7 @@ func failureChecks(kind string) []check {
 	return checks
 }
 
-// dnsFailureChecks are further checks for a DNS plugin. The contract suite of a DNS provider does
-// not have them.
+// dnsFailureChecks are the failureChecks that only a DNS plugin has.
 var dnsFailureChecks = []check{
 	{ID: "dns/failures/status-503", Proves: "a provider that answers 503 is reported as down", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
@@ -143,9 +142,9 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 const callDeadline = 300 * time.Millisecond
 
 // abandonTimeout is how long the plugin's request to the provider may stay open after the end of
-// the call. It is longer than 20 seconds, the deadline of most calls of the host, because several
-// calls of a plugin may share one request, for example a request for a token. The tests of this
-// package shorten abandonTimeout.
+// the call. It is longer than the time limit of most calls, 20 seconds. Calls of a plugin may share
+// a request, such as the request for a token, that ends only at its own time limit. The tests of
+// this package shorten abandonTimeout.
 var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {

@@ -31,8 +31,8 @@ type faultInjector struct {
 	firstPages map[string][]byte // keyed by path, used while failure is contract.RepeatsFirstPage
 }
 
-// Fail injects the failure how into the provider's API until lift is called. It implements Fail of
-// contract.SendingPlatformEnv.
+// Fail injects the failure how into the provider's API until lift is called. It is used as
+// SendingFixture.Fail.
 func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
 	t.Helper()
 	planStatus := func(code, wait int) func() {
@@ -66,7 +66,8 @@ func (f *faultInjector) currentFailure() contract.Failure {
 	return f.failure
 }
 
-// setPlanned replaces the planned fault. Its kind must be Status, DropBefore, DropAfter or HTML.
+// setPlanned replaces the planned fault. The zero Fault plans no fault. Otherwise the kind must be
+// Status, DropBefore, DropAfter or HTML.
 func (f *faultInjector) setPlanned(fault simulate.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -99,8 +99,8 @@ func checkHealth(t T, p *wire.Process, call call, requests *atomic.Int64) {
 	for range waitingCalls {
 		calls.Go(func() { _ = call(ctx) })
 	}
-	// Calls of a plugin may share a request or wait for a thread. So the loop ends after one
-	// request of each call, or when some requests have begun and none began in the last second.
+	// Calls of a plugin may share a request or wait for a thread. So the loop ends after
+	// waitingCalls requests, or when some requests have begun and none began in the last second.
 	for last := before; ; last = requests.Load() {
 		select {
 		case <-t.Context().Done():

@@ -19,8 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// MailFixture is the environment in which the contract suite of a mail platform runs. With this
-// alias, an author needs to import only this package.
+// MailFixture is the environment in which the contract suite of a mail platform runs.
 type MailFixture = contract.MailPlatformEnv
 
 // MailTest combines the simulator of a mail platform with the plugin's sdk.MailPlatform, which
@@ -208,8 +207,8 @@ func (m *MailTest) Revoke(t T, id tenant.GUID, what contract.Grant) {
 	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)}, nil)
 }
 
-// Fail implements contract.MailPlatformEnv. For a method in mailReads, all requests fail. For other
-// methods, only requests that write fail.
+// Fail implements contract.MailPlatformEnv. If method is in mailReads, all requests to the
+// simulator fail. Otherwise only requests that write fail.
 func (m *MailTest) Fail(t T, _ tenant.GUID, method string, failure contract.Failure) func() {
 	t.Helper()
 	fault := simulate.Fault{WritesOnly: mailReads[method] == nil}

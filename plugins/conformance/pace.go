@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// pacer delays calls until the budgets in the plugin's description allow them. The simulator of a
-// plugin may therefore enforce the rate limits of its provider. The service instead refuses a call
-// beyond a budget. A nil *pacer delays nothing.
+// pacer delays calls to a DNS provider until the budgets in the plugin's description allow them.
+// The simulator of a plugin may therefore enforce the rate limits of its provider. The service does
+// not delay such a call, but refuses it. A nil *pacer delays nothing.
 type pacer struct {
 	budgets []sdk.Budget
 

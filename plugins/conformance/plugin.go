@@ -74,7 +74,7 @@ var pluginChecks = []check{
 }
 
 // compareDocs compares each member of the document that `describe` prints with the description that
-// the host receives. A member that is empty and a missing member are equal.
+// the host receives.
 func compareDocs(t T, printed, received wire.DescriptionDoc) {
 	t.Helper()
 	p, r := reflect.ValueOf(printed), reflect.ValueOf(received)
@@ -86,7 +86,7 @@ func compareDocs(t T, printed, received wire.DescriptionDoc) {
 	}
 }
 
-// memberText returns a text of a member's value. An empty member and a missing member have the same
+// memberText returns a member's value as text. An empty member and a missing member have the same
 // text.
 func memberText(member reflect.Value) string {
 	if member.Kind() == reflect.Pointer && member.IsNil() {
@@ -95,7 +95,8 @@ func memberText(member reflect.Value) string {
 	return strings.TrimPrefix(fmt.Sprintf("%+v", member), "&")
 }
 
-// describe returns the description that the running plugin sends to its host.
+// describe returns the description that the running plugin sends to its host. It fails the test if
+// the plugin returns an error.
 func describe(t T, p *wire.Process) sdk.Description {
 	t.Helper()
 	d, err := p.Describe(callContext(t))
@@ -106,8 +107,8 @@ func describe(t T, p *wire.Process) sdk.Description {
 }
 
 // runWithoutHost runs the binary from the command line and returns its standard output and its
-// error output. The environment contains only PATH, because `tenantry plugin add` runs `describe`
-// with this environment. The test fails if the exit code is not wantCode.
+// error output. PATH is the only environment variable, as when `tenantry plugin add` runs
+// `describe`. The test fails if the exit code is not wantCode.
 func runWithoutHost(t T, b Binary, wantCode int, args ...string) (output, errorOutput []byte) {
 	t.Helper()
 	command := exec.CommandContext(callContext(t), b.Path, args...)
@@ -141,7 +142,8 @@ func checkNameServers(t T, d sdk.Description) {
 	}
 }
 
-// capabilities are the capabilities that the description of each kind of plugin may list.
+// capabilities has the capabilities that the description of each kind of plugin may list. A mail
+// platform has none.
 var capabilities = map[wire.Kind][]string{
 	wire.KindDNS:     {"atomic", "conditional"},
 	wire.KindSending: {sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
@@ -215,9 +217,9 @@ func checkHosts(t T, d sdk.Description) {
 	}
 }
 
-// checkFacts checks the facts in the description of a mail platform. Hosts have a leading dot,
-// because a host matches only the names below it. Built-in domains have no leading dot, because a
-// caller can add neither a built-in domain itself nor a name below it.
+// checkFacts checks the facts in the description of a mail platform. A host has a leading dot,
+// because it stands only for the names below it. A built-in domain has no leading dot: it stands
+// for itself and for the names below it.
 func checkFacts(t T, d sdk.Description) {
 	t.Helper()
 	facts := d.MailPlatform

@@ -30,9 +30,9 @@ var errNoSimulator = errors.New("the plugin has no simulator")
 // exitNoSimulator is the exit code of the command `simulate` if a plugin has no simulator.
 const exitNoSimulator = 2
 
-// The environment variables that a plugin and a simulator inherit from this process. In addition to
-// these variables, a plugin gets wire.SearchPath and the variables of the protocol. The host passes
-// a different set: SSL_CERT_FILE, TZ and the variables for the export of spans.
+// The environment variables that a plugin and a simulator inherit from this process. A plugin also
+// gets wire.SearchPath and the variables of the protocol. The service passes more variables, for
+// the export of spans, but not SSL_CERT_DIR.
 var (
 	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
@@ -158,7 +158,6 @@ func startSimulatorProcess(t T, binary, zonesURL, proxy string) (ready simulate.
 	return ready, nil
 }
 
-// callControl sends a control call to the simulator and returns its status and its answer.
 func (s *Simulator) callControl(t T, method, path string, in any) (status int, answer []byte) {
 	t.Helper()
 	var body io.Reader = http.NoBody

@@ -30,8 +30,8 @@ type Result struct {
 	Reason string
 	// Messages are the texts that the check reported.
 	Messages []string
-	// Calls are the calls of a failed check, oldest first. They are the calls from the host to the
-	// plugin and from the plugin to its provider, and the lines that the plugin printed.
+	// Calls are the last calls of a failed check, oldest first: from the host to the plugin, and
+	// from the plugin to its provider. They include the lines that the plugin printed.
 	Calls    []string
 	Duration time.Duration
 }
@@ -79,7 +79,8 @@ func (r Report) Count(s Status) (n int) {
 	return n
 }
 
-// Complete returns false if a check was skipped because the plugin has no simulator.
+// Complete returns false if a check was skipped because the plugin has no simulator, and otherwise
+// true.
 func (r Report) Complete() bool {
 	for _, result := range r.Results {
 		if result.Status == Skipped && result.Reason == noSimulatorReason {

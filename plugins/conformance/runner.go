@@ -32,7 +32,8 @@ type checkRun struct {
 	cleanups   []func()
 }
 
-// runCheck runs a check and its cleanups. If the check panics or takes too long, it fails.
+// runCheck runs a check and its cleanups. The check fails if it panics, or if timeout or ctx ends
+// first.
 func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun {
 	checkCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -54,7 +55,7 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	cancel()
 	t.cleanUp()
 	// The cleanups have ended the processes and servers of the check, so its calls should return.
-	// If the check still does not return, its goroutine is abandoned.
+	// Otherwise the check's goroutine is abandoned.
 	select {
 	case <-ended:
 	case <-time.After(returnTimeout):

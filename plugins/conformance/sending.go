@@ -12,15 +12,14 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingFixture is the environment in which the contract suite of a sending platform runs. With
-// this alias, an author needs to import only this package.
+// SendingFixture is the environment in which the contract suite of a sending platform runs.
 type SendingFixture = contract.SendingPlatformEnv
 
 // NewSendingFixture returns a new environment for one check. It should use SimulateSending. It
 // calls newPlatform to get the platforms under test.
 type NewSendingFixture func(t T, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv
 
-// Sending runs the checks of Plugin, the checks of the description and the contract suite of a
+// Sending runs the checks of Plugin, the check sending/describe/fields and the contract suite of a
 // sending platform against the built binary. It calls newFixture once for each check of the
 // contract suite.
 func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) {

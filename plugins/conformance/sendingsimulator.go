@@ -17,10 +17,11 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingSimulator checks the simulator of a sending platform that connects accounts only through
-// sign-in links. It checks the links, the control calls, and the state after a restart. The
-// simulator must have the control calls of simulate.Platform, and POST /behaviour with
-// `list_lag_ms`. invalid is a body with a value that POST /behaviour does not allow.
+// SendingSimulator checks the simulator of a sending platform whose sign-in links expire after ten
+// minutes. It checks the links, the control calls, and the state after a restart. The simulator
+// must be a simulate.Platform with the control calls DELETE /keys/{key} and POST /behaviour with
+// `list_lag_ms`. The plugin must report an account with the `status` ERROR as failed. invalid is a
+// body with a value that POST /behaviour does not allow.
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
 	startSimulator := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)

@@ -20,9 +20,9 @@ import (
 // opener is the function New of a simulator.
 type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 
-// SendingTest is the simulator of a sending platform, for the tests of the plugin. The methods that
-// make control calls fail the test if the simulator refuses the call. SendingTest also has the
-// methods of Simulator: Connection, Control, Fail and Violations.
+// SendingTest is the simulator of a sending platform, with methods for tests. The methods that make
+// control calls fail the test if the simulator refuses the call. SendingTest also has the methods
+// of Simulator: Connection, Control, Fail and Violations.
 type SendingTest struct {
 	*Simulator
 	t           T
@@ -90,15 +90,14 @@ func (s *SendingTest) FailOnce(fault map[string]any) {
 	s.Send(http.MethodPost, "/faults", fault)
 }
 
-// Requests returns the requests that the platform received.
+// Requests returns the requests in the simulator's journal.
 func (s *SendingTest) Requests() (all []simulate.Entry) {
 	s.t.Helper()
-	s.Control(s.t, http.MethodGet, "/calls", nil, &all)
-	return all
+	return s.journal(s.t)
 }
 
-// Held returns the accounts at the platform. query is the query string of the control call, such as
-// "?a=b", or "".
+// Held returns the accounts that GET /_control/accounts lists. query is the query string of the
+// control call, such as "?a=b", or "".
 func (s *SendingTest) Held(query string) (all []map[string]any) {
 	s.t.Helper()
 	s.Control(s.t, http.MethodGet, "/accounts"+query, nil, &all)
@@ -315,7 +314,7 @@ func (s *SendingTest) putAccounts(suite simulate.Suite, accounts []sdk.Account) 
 	}
 }
 
-// heldAddresses returns the addresses of all accounts at the platform.
+// heldAddresses returns the addresses of the accounts that GET /_control/accounts lists.
 func (s *SendingTest) heldAddresses(suite simulate.Suite) (addresses []string) {
 	s.t.Helper()
 	for _, a := range s.Held("") {

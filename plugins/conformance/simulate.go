@@ -25,7 +25,8 @@ import (
 type Simulator struct {
 	URL   string
 	Ready simulate.Ready
-	// Calls counts the requests to the provider's API, without control calls and browser pages.
+	// Calls counts the requests, without control calls and without requests that accept HTML, as a
+	// browser sends them.
 	Calls  atomic.Int64
 	faults faultInjector
 	// plansFaults is true if the simulator has control calls that plan faults.
@@ -145,18 +146,16 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 	}
 }
 
-// writeCount returns the number of requests so far that could change the provider's state. If the
-// simulator can plan faults, it also has a journal, and writeCount counts the requests that the
-// journal marks as writes. Otherwise writeCount counts all requests with a method other than GET
-// and HEAD.
+// writeCount returns the number of requests so far that could change the provider's state. It
+// counts the requests that the simulator's journal marks as writes. If the simulator cannot plan
+// faults, writeCount assumes that it has no journal, and counts the requests with a method other
+// than GET and HEAD.
 func (s *Simulator) writeCount(t T) (n int) {
 	t.Helper()
 	if !s.plansFaults {
 		return int(s.faults.writes.Load())
 	}
-	var calls []simulate.Entry
-	s.Control(t, http.MethodGet, "/calls", nil, &calls)
-	for _, c := range calls {
+	for _, c := range s.journal(t) {
 		if c.Write {
 			n++
 		}
@@ -169,18 +168,20 @@ func (s *Simulator) requestCount(t T) int {
 	if !s.plansFaults {
 		return int(s.faults.requests.Load())
 	}
-	var calls []simulate.Entry
+	return len(s.journal(t))
+}
+
+func (s *Simulator) journal(t T) (calls []simulate.Entry) {
+	t.Helper()
 	s.Control(t, http.MethodGet, "/calls", nil, &calls)
-	return len(calls)
+	return calls
 }
 
 // Violations returns the calls that broke a rule of the provider, for example calls that ignored a
 // Retry-After.
 func (s *Simulator) Violations(t T) []simulate.Entry {
 	t.Helper()
-	var calls []simulate.Entry
-	s.Control(t, http.MethodGet, "/calls", nil, &calls)
-	return slices.DeleteFunc(calls, func(e simulate.Entry) bool { return e.Violation == "" })
+	return slices.DeleteFunc(s.journal(t), func(e simulate.Entry) bool { return e.Violation == "" })
 }
 
 // planFault makes the next f.Times calls to which f applies fail, or 1,000 calls if f.Times is 0.

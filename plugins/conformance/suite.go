@@ -32,9 +32,11 @@ type Options struct {
 	// checks.
 	Only []string
 	// Skip maps the id of each check that must not run to the reason. A key can also be the
-	// beginning of ids up to a slash. It then applies to all checks with these ids.
+	// beginning of ids up to a slash, such as `dns/write/`. It then applies to all checks with
+	// these ids.
 	Skip map[string]string
-	// Limits are the limits of each process of the plugin.
+	// Limits are the limits of each process that Binary.Start starts. The commands of the plugin,
+	// such as `describe`, run without them.
 	Limits wire.Limits
 	// Done is called with each result, in the order of List. It may be nil.
 	Done func(Result)
@@ -66,8 +68,7 @@ func List(kind string) []Item {
 	return items
 }
 
-// checksOf returns the checks of a kind of plugins. If kind is "", it returns the checks that apply
-// to every plugin.
+// checksOf returns the checks that List describes.
 func checksOf(kind string) []suiteCheck {
 	var checks []suiteCheck
 	for _, c := range pluginChecks {
@@ -82,7 +83,7 @@ func checksOf(kind string) []suiteCheck {
 			case e.options.Real:
 				e.process = e.Start(t)
 			case kind == string(wire.KindSending):
-				newSendingEnvironment(t, e) // makes the control calls that select the workspace
+				newSendingEnvironment(t, e) // sets the settings and secrets of the simulator's Suite
 			default:
 				e.start(t, newZoneServer(t, e.description.Name).url)
 			}
@@ -133,8 +134,8 @@ func inEnvironment[E any](checks []contract.Check[E], newEnvironment func(T, *en
 	return suiteChecks
 }
 
-// Test runs the suite over a plugin. It returns an error only if the Options are invalid or ctx
-// ended. The report contains the failures of the plugin.
+// Test runs the suite over a plugin. It returns an error only if a key of Only or Skip matches no
+// check, or if ctx ended. The report contains the failures of the plugin.
 func Test(ctx context.Context, o Options) (Report, error) {
 	description, describeErr := o.describe(ctx)
 	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
@@ -187,8 +188,8 @@ func (o *Options) unknownCheck(checks []suiteCheck) string {
 	return ""
 }
 
-// keyMatches reports whether a key of Only or Skip is the id of a check, or the part of this id
-// before one of its slashes.
+// keyMatches reports whether a key of Only or Skip is the id of a check, or the beginning of this
+// id up to one of its slashes. The key can omit this slash.
 func keyMatches(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }

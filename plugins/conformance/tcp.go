@@ -13,10 +13,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// A plugin uses HTTP to call its provider if a setting of its simulator begins with the simulator's
-// URL. Otherwise the plugin uses a different protocol. The simulator's settings then contain the
-// address of a server on loopback, such as 127.0.0.1:5353.
-
+// speaksHTTP reports whether a setting of the simulator begins with the simulator's URL. Otherwise
+// the suite assumes that the plugin uses a different protocol to call its provider, and that the
+// simulator's settings contain an address on loopback, such as 127.0.0.1:5353.
 func (e *environment) speaksHTTP() bool {
 	for _, value := range e.simulator.Ready.Settings {
 		if strings.HasPrefix(value, e.simulator.URL) {

@@ -22,7 +22,7 @@ import (
 
 // zoneServer serves the HTTP interface that the simulator of one check uses
 // (simulate.Options.World). It has the zones of a simulated DNS provider, and a DNS server for the
-// simulator of a mail platform. The sandbox has the same interface.
+// simulator of a mail platform. In a sandbox, the sandbox serves these calls.
 type zoneServer struct {
 	url      string
 	provider string // the id of the provider of the zones

@@ -20,7 +20,7 @@ func (p provider) get(ctx context.Context) error {
 }
 
 type mailPlatform struct {
-	sdk.MailPlatform // nil, because no check calls the other methods
+	sdk.MailPlatform // nil, because the tests run no check that calls the other methods
 	provider         provider
 }
 

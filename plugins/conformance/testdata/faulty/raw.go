@@ -44,8 +44,8 @@ var rawBugs = []string{
 }
 
 // serveRaw serves a plugin that waits for the provider's answer and then reports every read as
-// failed. A mail or sending platform has only the method Check. serveRaw returns an error if it
-// cannot create a certificate or cannot listen.
+// failed. A mail or sending platform has only the method Check. serveRaw returns only with an
+// error.
 func serveRaw() error {
 	ignored := map[string][]os.Signal{"ends-on-sigint": {syscall.SIGTERM}, "ends-on-sigterm": {syscall.SIGINT}}[bug]
 	if ignored == nil {

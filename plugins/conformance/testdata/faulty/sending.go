@@ -11,7 +11,7 @@ import (
 
 // sendingPlatform is a platform without accounts. Some of the bugs return invented accounts.
 type sendingPlatform struct {
-	sdk.SendingPlatform // nil, because no check calls the other methods
+	sdk.SendingPlatform // nil, because the tests run no check that calls the other methods
 	provider            provider
 }
 

@@ -59,7 +59,7 @@ func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		return nil, simulate.Ready{}, err
 	}
 	control := http.NewServeMux()
-	if kind == wire.KindSending { // the minimum that the suite requires of a sending platform
+	if kind == wire.KindSending { // the checks that the tests run need no more of a sending platform
 		control.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, simulate.Suite{}) })
 	}
 	handler := kit.Handler(simulator{o.World, new(sync.Mutex), kit}, control)
