@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// controlError is the error of a refused control call. The simulator answers with this status and
-// text.
+// controlError is the error of a refused control call: the status and the text of the answer.
 type controlError struct {
 	status int
 	text   string
@@ -80,7 +79,8 @@ func (k *Kit) addFault(r *http.Request) error {
 	return k.plan.Do(func(p *plan) { p.Faults = append(slices.Clone(p.Faults), f) })
 }
 
-// answerControlCall answers a common control call. It logs an error of the simulator itself.
+// answerControlCall answers a control call. It logs an error of the simulator itself and answers
+// 500 without the error's text.
 func (k *Kit) answerControlCall(w http.ResponseWriter, v any, err error) {
 	if err != nil && !errors.As(err, new(controlError)) {
 		k.failInternally(w, err)
@@ -110,14 +110,14 @@ func ReadBody(r *http.Request, v any) error {
 	return nil
 }
 
-// WriteJSON answers a control call with v as JSON.
+// WriteJSON answers a request with v as JSON.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// WriteError answers a control call with {"error": text}.
+// WriteError answers a request with {"error": text}.
 func WriteError(w http.ResponseWriter, status int, text string) {
 	WriteJSON(w, status, map[string]string{"error": text})
 }

@@ -43,7 +43,7 @@ type Fault struct {
 	Operation  string `json:"operation,omitempty"`
 	Kind       Kind   `json:"kind"`
 	Status     int    `json:"status,omitempty"`
-	RetryAfter int    `json:"retry_after,omitempty"`
+	RetryAfter int    `json:"retry_after,omitempty"` // in seconds
 	DelayMS    int    `json:"delay_ms,omitempty"`
 	Times      int    `json:"times"`
 	Skip       int    `json:"skip,omitempty"`

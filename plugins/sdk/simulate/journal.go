@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Entry is one call to a simulator. Status is the status of the answer, recorded right before the
-// answer is sent or delayed, and 0 before that. After the fault DropBefore it stays 0. After the
-// fault DropAfter it is the status of the answer that was dropped.
+// Entry is one call to a simulator. Status is the status of the answer. It is recorded right before
+// the answer is sent or delayed, and is 0 before that. After the fault DropBefore it stays 0. After
+// the fault DropAfter it is the status of the answer that was dropped.
 type Entry struct {
 	Method    string    `json:"method"`
 	Path      string    `json:"path"`

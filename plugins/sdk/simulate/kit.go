@@ -16,8 +16,7 @@ import (
 
 // Call describes one request to the simulated API.
 type Call struct {
-	// Operation is the name of the operation. Planned faults can select calls by it. It may be
-	// empty.
+	// Operation is the name of the operation, for the journal and planned faults. It may be empty.
 	Operation string
 	// Write is true if the call can change state.
 	Write bool
@@ -26,10 +25,10 @@ type Call struct {
 	Host string
 	// Scope is the name of a group of calls, such as the calls of one tenant or one key. A
 	// Retry-After in an answer applies to all calls of the scope. The journal marks calls that
-	// arrive too early. If Scope is empty, the journal never marks the call.
+	// arrive too early with IgnoredRetryAfter. It does not mark a call without a Scope.
 	Scope string
-	// Violation is the rule of the provider that the request itself breaks. It is written to the
-	// journal. It may be empty.
+	// Violation is the rule of the provider that the request itself breaks, for the journal. It may
+	// be empty.
 	Violation string
 	// WorkAt lists the statuses with which a provider answers only after it has executed the
 	// request, such as the 504 of a gateway. If a planned fault has one of these statuses, the

@@ -34,9 +34,8 @@ type limiter struct {
 	counters map[string]*counter
 }
 
-// counter has the recent calls that were counted under one name. The rates can have different
-// windows. A call stays stored until it is older than longestWindow, so that every window can count
-// it.
+// counter has the recent calls that were counted under one name. A call stays stored until it is
+// older than longestWindow, so that rates with different windows can count it.
 type counter struct {
 	calls []time.Time // the times of the counted calls
 	// windowStart has the start of the current window of each fixed rate, keyed by the length of

@@ -24,7 +24,7 @@ type Platform[K, A, V any] struct {
 	Prefix string // the path prefix of the API, such as "/api/v1"
 	// TrailingSlash makes every path valid with and without a slash at its end.
 	TrailingSlash bool
-	// Workspace is the workspace that a control call uses if it specifies none.
+	// Workspace is the default workspace of control calls.
 	Workspace string
 
 	// Fresh returns the state of a new simulator. Maps may be nil.
@@ -33,8 +33,9 @@ type Platform[K, A, V any] struct {
 	// host is the host and port of url.
 	Ready func(url, host string) Ready
 
-	// Admit checks the key and the rate limits of every API request, and sets Request.Key. It
-	// returns a refusal, or the zero Answer. Request.Route is nil if no route matches.
+	// Admit checks the key and the rate limits of each API request, and sets Request.Key. It
+	// returns a refusal, or the zero Answer to admit the request. Request.Route is nil if no route
+	// matches.
 	Admit func(*Request[K, A, V]) Answer
 	// Routes are the operations of the API.
 	Routes []Route[K, A, V]
@@ -89,8 +90,8 @@ type Route[K, A, V any] struct {
 	// OwnWait is true if a Retry-After in an answer of the operation applies only to this
 	// operation. Otherwise it applies to all calls with the same API key.
 	OwnWait bool
-	// Serve answers a request. The state is locked while Serve runs. It is saved afterwards if the
-	// method is not GET.
+	// Serve answers a request. The state is locked while Serve runs. Unless the method is GET, the
+	// state is saved afterwards.
 	Serve func(*Request[K, A, V]) Answer
 }
 

@@ -112,7 +112,7 @@ func (q *Request[K, A, V]) Decode(into any) error {
 // Read decodes the body of a control call like ReadBody.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
-// Count is Kit.Count: now must be time.Now(), not the simulated time.
+// Count is Kit.Count, so now must be time.Now() and not Request.Now.
 func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return q.server.kit.Count(counter, now, rates...)
 }

@@ -20,7 +20,7 @@ type sandboxZones struct {
 	client   *http.Client
 }
 
-// newSandboxZones returns nil for an empty URL, because the simulator then runs outside a sandbox.
+// newSandboxZones returns nil if base is empty, because the simulator then stores the zones itself.
 func newSandboxZones(base, provider string) *sandboxZones {
 	if base == "" {
 		return nil

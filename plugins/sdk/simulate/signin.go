@@ -168,7 +168,7 @@ func (s SignInLinks[T]) submit(page SignInPage, id string, r *http.Request) Sign
 }
 
 // useLink marks a link as used and attaches the mailbox if the person accepted. It returns false if
-// the link has expired since the check of ServeHTTP, or if another request has used the link.
+// the link has expired or another request has used it since the check in ServeHTTP.
 func (s SignInLinks[T]) useLink(id, username string, accepted bool) (used bool, err error) {
 	err = s.File.Do(func(all *T) {
 		link, now := s.Started(all)[id], s.Kit.Now()

@@ -4,8 +4,8 @@
 // loopback address and imitates a provider's API for tests and for `tenantry dev`.
 //
 // The simulator of a sending platform is a Platform: a table of its routes, its key check, its
-// error format and its control calls. Any other simulator opens a Kit with Open, serves Kit.Handler
-// and keeps its own state in a File. The Kit adds a clock, planned faults, a journal of calls and
+// error format and its control calls. Any other simulator opens a Kit, serves Kit.Handler and keeps
+// its own state in a File or in Zones. The Kit adds a clock, planned faults, a journal of calls and
 // the HTTP control interface below /_control/ to the provider's API. Platform.Open also opens a
 // Kit.
 //
@@ -16,7 +16,7 @@
 //     it. limiter.go: rate limits.
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
 //   - zones.go: Zones, the zones of a simulated DNS provider. sandboxzones.go: the client that
-//     reads and edits them in a sandbox.
+//     reads and edits the zones of a sandbox.
 //   - handler.go, fault.go: how a call is served with planned faults.
 //   - control.go: the control interface, and helpers for a simulator's own control calls.
 //   - waits.go: marks calls that ignore a Retry-After.
@@ -41,16 +41,17 @@ type Options struct {
 	// it finds there.
 	DataDir string
 	// World is the base URL of the sandbox's HTTP interface for simulators (docs/plugins.md).
-	// Simulators use it to read and edit zones, and to find the address of the sandbox's DNS
-	// server. It is empty if there is no sandbox.
+	// Simulators use it to read and edit zones, and to find the address of a DNS server. The
+	// conformance suite can serve this interface instead of a sandbox. Without both, World is
+	// empty.
 	World string
 	// Log receives messages for the person who runs the simulator.
 	Log io.Writer
 }
 
-// URLVariable is the name of the environment variable with the simulator's URL for its clients. The
-// variable is set only if clients use an address on which the simulator does not listen. `tenantry
-// plugin test` sets it to the URL of its proxy.
+// URLVariable is the name of the environment variable that replaces Options.URL of a simulator that
+// runs as a process. `tenantry plugin test` sets it to the URL of its proxy. If it is not set,
+// Options.URL has the address on which the simulator listens.
 const URLVariable = "SIMULATOR_URL"
 
 // Ready is the JSON line that a simulator prints to standard output when it accepts connections.
@@ -64,16 +65,16 @@ type Ready struct {
 	// of the plugin's Fields.
 	Settings map[string]string `json:"settings"`
 	Secrets  map[string]string `json:"secrets"`
-	// Control lists the control calls that the sandbox's control interface passes to this
-	// simulator. Each string is the first element of a path below /_control/, such as "tenants".
+	// Control selects the control calls that the sandbox passes to this simulator. Each string is
+	// the first element of a path below /_control/, such as "tenants".
 	Control []string `json:"control"`
 	// Sending is the credential of a customer of a sending platform. The sandbox prints it. Sending
 	// is nil for other kinds of providers.
 	Sending *Sending `json:"sending,omitempty"`
 	// Zones has the records of the provider's own zones, keyed by the apex. The sandbox's DNS
-	// server answers for these zones. The simulator of a mail platform lists here the names to
-	// which its MX, SPF and DKIM records refer. A wildcard TXT record with a DKIM key answers only
-	// for names with a label _domainkey.
+	// server answers for these zones. A mail platform's MX, SPF and DKIM records refer to names in
+	// these zones. A wildcard TXT record with a DKIM key answers only for names with a label
+	// _domainkey.
 	Zones map[string][]Record `json:"zones,omitempty"`
 }
 

@@ -6,12 +6,12 @@ package simulate
 // the contract suite (package ports/contract) needs. The simulator answers GET /_control/suite with
 // a Suite. The conformance suite replaces these words in the texts of the Suite:
 //
-//   - $url: the URL of the simulator
-//   - $name, $first and $last: the display name of an account, and the first and the second word of
-//     this name
-//   - $third: the number of the account modulo 3
-//   - $session: the id of a sign-in session
-//   - $workspaces, if it is the whole text: a list of workspaces (see SuiteWorkspaces)
+//   - $url, in all members: the URL of the simulator
+//   - $name, $first and $last, in Name: the display name of an account, the first word of this
+//     name, and the rest after that word
+//   - $third, in Name: the number of the account modulo 3
+//   - $session, in Expire: the id of a sign-in session, escaped for a path
+//   - $workspaces, in Workspaces.Calls, if it is the whole text: a list of workspaces
 type Suite struct {
 	// Prepare lists the control calls that the suite makes before each check.
 	Prepare []SuiteCall `json:"prepare,omitempty"`
@@ -23,7 +23,8 @@ type Suite struct {
 	// members that set the account's display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`
-	// States are all states that an account can have.
+	// States has one element for each combination of the other fields of SuiteState that an account
+	// can have.
 	States []SuiteState `json:"states"`
 	// Sessions is true if the platform has sign-in sessions. Declines is true if the platform
 	// reports when a person has declined. Expire makes a session expire.
@@ -35,7 +36,8 @@ type Suite struct {
 	Unpaid *SuiteCall `json:"unpaid,omitempty"`
 	// Workspaces is nil if a credential can access only one workspace.
 	Workspaces *SuiteWorkspaces `json:"workspaces,omitempty"`
-	// Lesser has the settings and secrets of a credential that cannot sign mailboxes in, or is nil.
+	// Lesser has the settings and secrets with which the credential cannot start sign-ins. It may
+	// be nil.
 	Lesser map[string]string `json:"lesser,omitempty"`
 	// LeastWaitSeconds is the shortest wait that the platform demands after a 429.
 	LeastWaitSeconds int `json:"least_wait_seconds,omitempty"`
@@ -48,8 +50,8 @@ type SuiteCall struct {
 	Body   any    `json:"body,omitempty"`
 }
 
-// SuiteState is a state of an account. Members are the JSON members of an account in this state.
-// The plugin must report the values of the other four fields for such an account.
+// SuiteState is a state of an account. Members are the JSON members that bring an account into this
+// state. The plugin must report the values of the other four fields for such an account.
 type SuiteState struct {
 	State    string         `json:"state"`
 	Paused   bool           `json:"paused,omitempty"`
@@ -71,8 +73,8 @@ type SuiteWorkspaces struct {
 }
 
 // MailSuite tells the conformance suite how to use the simulator of a mail platform. The simulator
-// answers GET /_control/suite with a MailSuite. $domain in its texts is the domain of the
-// administrator's username.
+// answers GET /_control/suite with a MailSuite. $domain in Member and Guest is the domain of the
+// username of the tenant's administrator.
 type MailSuite struct {
 	// Settings replace values of Ready, for example to disable pauses between calls.
 	Settings map[string]string `json:"settings,omitempty"`

@@ -13,8 +13,8 @@ import (
 // earlier answer in the call's scope that had a Retry-After.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// gracePeriod is the time after the answer that begins a wait in which further calls are not
-// violations. The client may have sent these calls before it received the answer.
+// gracePeriod is the time at the start of a wait in which calls are not violations, because the
+// client may have sent them before it received the answer.
 const gracePeriod = 200 * time.Millisecond
 
 // waits has the waits that answers have asked for, keyed by scope. It is empty after a restart of

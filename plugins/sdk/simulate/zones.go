@@ -71,20 +71,19 @@ func RecordsOf(sets []dns.RRSet) []Record {
 var (
 	// ErrNoZone is the error for a zone that does not exist.
 	ErrNoZone = errors.New("no such zone")
-	// ErrZoneChanged is the error of Edit for a zone that does not have the expected version any
-	// more.
+	// ErrZoneChanged is the error of Edit for a zone that no longer has the expected version.
 	ErrZoneChanged = errors.New("the zone has changed")
 )
 
-// InvalidRecords is the error of Edit in a sandbox for records that the sandbox's DNS server cannot
-// serve.
+// InvalidRecords is the error of Edit for records that the sandbox refuses, with the sandbox's
+// text.
 type InvalidRecords string
 
 func (i InvalidRecords) Error() string { return string(i) }
 
-// Zones are the zones of a simulated DNS provider. In a sandbox, the sandbox stores the zones. Its
-// DNS server serves them, and people can edit them. Outside a sandbox, the simulator stores the
-// zones in a file of its data folder, and the control calls of Control create them.
+// Zones are the zones of a simulated DNS provider. If Options.World is set, the sandbox stores the
+// zones. Otherwise, the simulator stores them in a file of its data folder, and the control calls
+// of Control create them.
 type Zones struct {
 	kit     *Kit
 	file    *File[map[string]Zone] // not used in a sandbox
@@ -100,7 +99,7 @@ func OpenZones(k *Kit) (*Zones, error) {
 	return &Zones{kit: k, file: file, sandbox: newSandboxZones(k.World, k.name)}, nil
 }
 
-// List returns all zones, sorted by name.
+// List returns all zones of the provider.
 func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
 	if z.sandbox != nil {
 		return z.sandbox.zones(ctx, "")
@@ -116,6 +115,7 @@ func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
 // Get returns the zone with this name, ignoring case. It fails with ErrNoZone if there is no such
 // zone.
 func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
+	name = strings.ToLower(name)
 	var zones []Zone
 	var err error
 	if z.sandbox != nil {
@@ -127,16 +127,16 @@ func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 		return Zone{}, err
 	}
 	for _, zone := range zones {
-		if zone.Name == strings.ToLower(name) {
+		if zone.Name == name {
 			return zone, nil
 		}
 	}
 	return Zone{}, ErrNoZone
 }
 
-// Edit replaces the records of a zone if the zone still has this version. If the error is
-// ErrNoZone, ErrZoneChanged or InvalidRecords, the zone is unchanged. After any other error, such
-// as a lost connection to the sandbox, the zone may have changed.
+// Edit replaces the records of a zone if the zone still has this version. It fails with ErrNoZone,
+// ErrZoneChanged or InvalidRecords, and the zone is then unchanged. After any other error, such as
+// a lost connection to the sandbox, the zone may have changed.
 func (z *Zones) Edit(ctx context.Context, name string, version uint32, records []Record) error {
 	name = strings.ToLower(name)
 	if z.sandbox != nil {
@@ -157,8 +157,7 @@ func (z *Zones) Edit(ctx context.Context, name string, version uint32, records [
 }
 
 // Control returns the handler of the control calls for zones. In a sandbox, it refuses the first of
-// the calls below, because only the sandbox creates zones. The other two calls read and write the
-// zones of the sandbox.
+// these calls, because only the sandbox creates zones:
 //
 //	PUT /_control/zones/{name}            creates an empty zone, unless the zone exists
 //	GET /_control/zones/{name}/records    returns the records of the zone
@@ -219,8 +218,8 @@ func asControlError(err error) error {
 }
 
 // NameServers returns the names of the name servers of a simulated DNS provider. provider is the
-// provider's id. The sandbox uses the same names for every provider except cloudflare and manual,
-// its simulated registrar.
+// provider's id. The sandbox uses the same names, except for the provider cloudflare and for
+// manual, its simulated registrar.
 func NameServers(provider string) []string {
 	return []string{"ns1." + provider + ".sandbox-dns.test", "ns2." + provider + ".sandbox-dns.test"}
 }
