@@ -23,12 +23,12 @@
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
-//   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
+//   - sending.go: Sending and SendingInProcess, the checks of a sending platform's description, and
+//     RetryAfter, the check that a Retry-After applies to all calls of a credential.
 //   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, the environments of contract
 //     suites. sendingsimulator.go: SendingSimulator, the checks of the simulator of a sending
 //     platform.
 //   - dnstest.go: SimulateDNS, the environment of the contract suite of a DNS provider.
-//   - retryafter.go: RetryAfter, the check that a Retry-After delays all calls of a credential.
 package conformance
 
 import (

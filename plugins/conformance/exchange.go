@@ -22,7 +22,7 @@ import (
 
 const (
 	maxRecorded     = 40   // how many records of a check are kept. Older records are deleted.
-	maxShownBytes   = 1000 // how many bytes of a request or an answer are shown
+	maxShownBytes   = 1000 // how many bytes of a request, an answer or a printed line are shown
 	minSecretLength = 6    // in bytes. Other texts can contain a shorter secret by chance.
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// checkTimeout limits one check of Test. Only a plugin that hangs takes that long.
+// checkTimeout is the time limit of one check of Test, including the waits of the pacer.
 const checkTimeout = 3 * time.Minute
 
 // returnTimeout is how long a check may take to return after its context and its processes have
