@@ -25,7 +25,8 @@ type Call struct {
 	Host string
 	// Scope is the name of a group of calls, such as the calls of one tenant or one key. A
 	// Retry-After in an answer applies to all calls of the scope. The journal marks calls that
-	// arrive too early with IgnoredRetryAfter. It does not mark a call without a Scope.
+	// arrive too early with IgnoredRetryAfter. If Scope is empty, no Retry-After applies to the
+	// call.
 	Scope string
 	// Violation is the rule of the provider that the request itself breaks, for the journal. It may
 	// be empty.

@@ -45,7 +45,7 @@ type Options struct {
 	// conformance suite can serve this interface instead of a sandbox. Without both, World is
 	// empty.
 	World string
-	// Log receives messages for the person who runs the simulator.
+	// Log receives messages for the person who runs the simulator. It may be nil.
 	Log io.Writer
 }
 

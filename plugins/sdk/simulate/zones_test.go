@@ -71,7 +71,7 @@ func TestZonesAreKeptInTheSandbox(t *testing.T) {
 	}))
 	defer sandbox.Close()
 	z := openZones(t, Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), World: sandbox.URL})
-	if zone, err := z.Get(t.Context(), "one.test"); err != nil || zone.Version != 7 || requested != "GET /zones?name=one.test&provider=acme" {
+	if zone, err := z.Get(t.Context(), "ONE.test"); err != nil || zone.Version != 7 || requested != "GET /zones?name=one.test&provider=acme" {
 		t.Errorf("got %v, %v after %s, want version 7", zone, err, requested)
 	}
 	for code, want := range map[int]error{http.StatusNotFound: ErrNoZone, http.StatusConflict: ErrZoneChanged, http.StatusBadRequest: InvalidRecords("no such type")} {
