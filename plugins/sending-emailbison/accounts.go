@@ -16,7 +16,7 @@ import (
 const (
 	sendersPath = "/sender-emails"
 	// maxPages is the maximum number of pages that the plugin reads when it searches for one
-	// address, or for the workspaces.
+	// address or lists the workspaces.
 	maxPages = 10
 )
 
@@ -31,8 +31,8 @@ type account struct {
 }
 
 // Account implements sdk.SendingPlatform. The search matches parts of addresses, and an instance
-// may ignore the search parameter and return every account. Therefore Account compares each
-// address.
+// may ignore the search parameter. Therefore Account compares each address. It fails with Broken if
+// the address is not on the first maxPages pages and more pages follow.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if err := p.requireWorkspace(ctx); err != nil {
 		return sdk.Account{}, err
@@ -57,8 +57,8 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 // Accounts implements sdk.SendingPlatform. The cursor has the page number, and the total number of
 // accounts at the time of the previous page. If the total is smaller now, an account may have moved
 // to a page that was read before. Then Accounts fails with Broken. It also fails with Broken if
-// more pages follow and the total is missing. Accounts checks the workspace after the first and
-// after the last page, because somebody can select a different workspace during the listing.
+// more pages follow and the total is missing. It checks the workspace after the first and after the
+// last page, because somebody can select a different workspace during the listing.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	number, previousTotal := 1, 0
 	if cursor != "" {
@@ -150,7 +150,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 }
 
 // StartSignIn implements sdk.SendingPlatform. It always fails. Mailboxes of Microsoft 365 can be
-// connected only in EmailBison's dashboard or its uploader, a page that connects many mailboxes.
+// connected only in EmailBison's dashboard or with its bulk uploader, a desktop program.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -36,7 +36,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 		return sdk.Misconfigured("instance_url", "it does not form a valid URL")
 	}
 	r.Header.Set("Authorization", "Bearer "+p.token.Reveal())
-	r.Header.Set("Accept", "application/json") // without this header, EmailBison answers a refused request with a redirect to its sign-in page
+	r.Header.Set("Accept", "application/json") // without this header, EmailBison may answer an invalid token with a redirect or an HTML page
 	r.Header.Set("User-Agent", "tenantry/"+version)
 	resp, err := p.http.Do(r)
 	if err != nil {
@@ -124,8 +124,8 @@ type listPage[T any] struct {
 }
 
 // readPage returns the entries of page number of a list, whether more pages follow, and the total
-// number of entries. It fails with Broken if the answer does not contain the requested page number.
-// Without this check, the caller could take one page for the whole list, and report all other
+// number of entries. It fails with Broken if the answer has no list or not the requested page
+// number. Otherwise the caller could take one page for the whole list, and report all other
 // accounts as removed.
 func readPage[T any](ctx context.Context, p *platform, path string, number int, search string) (entries []T, hasMore bool, total int, err error) {
 	query := url.Values{"page": {strconv.Itoa(number)}, "per_page": {strconv.Itoa(perPage)}}
@@ -167,7 +167,7 @@ func (t text) integer() int {
 	return n
 }
 
-// optionalObject decodes a JSON object into value. It decodes any other JSON value to the zero
+// optionalObject decodes a JSON object into value. Any other JSON value leaves value at its zero
 // value, because PHP writes an empty object as [].
 type optionalObject[T any] struct{ value T }
 

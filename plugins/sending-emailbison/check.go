@@ -76,9 +76,7 @@ func (p *platform) currentWorkspace(ctx context.Context) (workspace, error) {
 // requireWorkspace refuses the credential if the token acts in a different workspace than the
 // expected one. The accounts of the expected workspace would otherwise seem to be removed. Somebody
 // can select a different workspace for a super-admin token at any time. An instance that does not
-// report the workspace is accepted. Account and Remove call requireWorkspace first. Accounts calls
-// it after it has read the first and the last page, because somebody can select a different
-// workspace during the listing.
+// report the workspace is accepted.
 func (p *platform) requireWorkspace(ctx context.Context) error {
 	if p.expectedWorkspace == "" {
 		return nil
@@ -94,7 +92,7 @@ func (p *platform) requireWorkspace(ctx context.Context) error {
 }
 
 // workspaces returns the workspaces on the first maxPages pages of the token's list. listed is
-// false if the instance refuses the list. An instance may refuse it for a token of one workspace.
+// false if the instance answers 403 or 404, which is possible for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (found []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
 		page, hasMore, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")

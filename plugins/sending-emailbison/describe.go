@@ -28,11 +28,11 @@ func description() sdk.Description {
 			{Name: "allow_private", Default: "false", Help: "call instances on private addresses too, and on loopback by http; for test systems"},
 		},
 		// The limit of 3,000 calls per minute for an instance is an assumption (see README.md). All
-		// customers of the instance share it, so the budget of one credential is lower.
+		// tokens of the instance share this limit, so the budget of one credential is lower.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
-			// These calls read GET /users for the workspace, and make one more request. A call of
-			// accounts makes a second request only for the first and the last page of the list.
+			// The usual number of requests: GET /users and one more. A call of accounts reads GET
+			// /users only for the first and the last page of the list, so it costs 1.
 			Costs: map[string]int{"check": 2, "account": 2, "remove": 2},
 		}},
 		FaultDomain: sdk.FaultCredential, // each instance is a separate server
@@ -40,7 +40,7 @@ func description() sdk.Description {
 }
 
 // processState has the state that all connections of the process share. The HTTP client public
-// connects only to public addresses. The client private connects to all addresses.
+// connects only to public addresses, private to all addresses.
 type processState struct {
 	public, private *http.Client
 	waits           *sdk.Waits // pauses after a Retry-After, keyed by sdk.KeyScope

@@ -14,7 +14,7 @@ import (
 // pageSize is the default page size of Laravel.
 const pageSize = 15
 
-// sender is a mailbox that is connected to EmailBison, which its API calls a "sender email".
+// sender is a connected mailbox. The API calls it a "sender email".
 type sender struct {
 	ID         int    `json:"id"`
 	Workspace  int    `json:"workspace_id"`
@@ -34,7 +34,7 @@ type sender struct {
 
 func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
 
-// newSender returns a sender in the form in which EmailBison's uploader creates it.
+// newSender returns a sender as EmailBison's uploader creates it.
 func newSender(req *request, workspace, address string) sender {
 	id, _ := strconv.Atoi(workspace)
 	local, _, _ := strings.Cut(address, "@")
@@ -59,7 +59,7 @@ func (s sender) doc() map[string]any {
 }
 
 // findSender returns the account that the path names, or nil if the caller's workspace has no such
-// account. As in the real API, the path contains the id or the address.
+// account. The path contains the id or the address. The real API is reported to accept both.
 func findSender(req *request) *simulate.Account[sender] {
 	for _, a := range req.State.Accounts {
 		if id := req.Path("id"); a.Workspace == req.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
@@ -126,8 +126,8 @@ func updateSender(req *request) simulate.Answer {
 	return dataAnswer(a.Doc.doc())
 }
 
-// createSender connects a mailbox by IMAP and SMTP password. The real API cannot connect mailboxes
-// of Microsoft 365 in this way. The plugin does not use this call.
+// createSender connects a mailbox by IMAP and SMTP password. The plugin does not use this call,
+// because Microsoft 365 does not accept passwords for IMAP.
 func createSender(req *request) simulate.Answer {
 	var body map[string]any
 	_ = req.Decode(&body)
@@ -146,7 +146,7 @@ func createSender(req *request) simulate.Answer {
 	return dataAnswer(s.doc())
 }
 
-// accessToken answers with the access token of the mailbox. The plugin must not call it.
+// accessToken answers with the access token of the mailbox. The plugin must not make this call.
 func accessToken(*request, *simulate.Account[sender]) simulate.Answer {
 	return dataAnswer(map[string]string{"access_token": "simulated-mailbox-token"})
 }

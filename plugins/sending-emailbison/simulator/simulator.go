@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates a customer's instance of EmailBison: API tokens, workspaces, sender
-// e-mails, and the page of EmailBison's uploader, on which people connect mailboxes. New is the
-// entry point. The variable platform is a simulate.Platform, which lists the routes and the other
-// properties of the API.
+// e-mails, and a page in place of EmailBison's uploader, on which people connect mailboxes. New is
+// the entry point. The variable platform is a simulate.Platform, which lists the routes and the
+// other properties of the API.
 //
 //   - simulator.go: the variable platform, the state, the check of tokens and the rate limit,
 //     and Laravel's answers.
@@ -140,8 +140,9 @@ type quirks struct {
 // rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call. If the route exists, admit refuses a request without a valid token. Like
-// Laravel, it redirects such a request to the sign-in page if the request does not accept JSON.
+// admit counts the call, and refuses it above the rate. If the route exists, admit also refuses a
+// request without a valid token. Like Laravel, it redirects such a request to the sign-in page if
+// the request does not accept JSON.
 func admit(req *request) simulate.Answer {
 	usage := req.Count("instance", time.Now(), rate)
 	req.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
