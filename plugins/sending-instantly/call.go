@@ -26,7 +26,7 @@ var errNotFound = errors.New("instantly has no such object")
 
 // call makes one request below /api/v2 and decodes a 2xx answer into out. Its errors are
 // errNotFound and outcomes. Requests have neither a body nor a content type, because Instantly
-// refuses an empty body with a content type.
+// refuses an empty body with the content type of JSON.
 func (p *platform) call(ctx context.Context, method, path string, out any) error {
 	return p.callWith(ctx, p.http, method, path, out)
 }
@@ -92,8 +92,8 @@ func asOutcome(err error) error {
 	return err
 }
 
-// lacksScope reports whether err means that the key is valid, but does not have the scope of the
-// call.
+// lacksScope reports whether Instantly answered 403. Then the key is valid, but usually lacks the
+// scope of the call.
 func lacksScope(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "instantly 403"
 }

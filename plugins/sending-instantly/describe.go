@@ -36,8 +36,8 @@ func description() sdk.Description {
 			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},
 			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: requestCosts()},
 			{Key: "credential", Limit: 75, Window: time.Minute, Only: []string{"start_sign_in"}},
-			// Instantly allows 150 starts of sign-ins per minute from one IP address. If an address
-			// exceeds that limit, Instantly blocks the address, often for hours.
+			// Instantly allows 150 starts of sign-ins per minute from one IP address. It blocks an
+			// address that exceeds this limit repeatedly, for 30 minutes to 24 hours.
 			{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}
@@ -50,7 +50,7 @@ func requestCosts() map[string]int { return map[string]int{"check": 2, "account"
 // processState has the state that all connections of the process share.
 type processState struct {
 	http  *http.Client
-	waits *sdk.Waits // pauses after a Retry-After, keyed by the scopes of platform
+	waits *sdk.Waits // pauses after a Retry-After, keyed by the scopes of starter
 	now   func() time.Time
 }
 

@@ -22,9 +22,8 @@ const (
 	workspaceWindow = time.Minute
 )
 
-// starter holds the HTTP client and the wait scopes for starting sign-ins. Instantly counts these
-// calls separately from all other calls, so a Retry-After in their answers does not apply to other
-// calls.
+// starter holds the HTTP client and the wait scopes for starting sign-ins. Instantly has separate
+// limits for these calls, so a Retry-After in their answers does not apply to other calls.
 type starter struct {
 	http  *http.Client // does not observe Retry-After
 	waits *sdk.Waits
@@ -44,10 +43,9 @@ func (s starter) check(ctx context.Context) error {
 	return s.waits.Check(ctx, s.key, s.startsOfKey, s.allStarts)
 }
 
-// observe makes further starts wait if the answer to a start had a Retry-After. If a 429 of
-// Instantly demands a longer wait than workspaceWindow, Instantly has blocked the IP address.
-// Instantly blocks the address for longer if further starts follow, so the starts with all keys
-// wait.
+// observe makes further starts wait if err has the Retry-After of an answer to a start. A 429 that
+// demands a longer wait than workspaceWindow means that Instantly has blocked the IP address.
+// Further starts would extend the block, so the starts with all keys wait.
 func (s starter) observe(ctx context.Context, err error) {
 	result := sdk.OutcomeOf(err)
 	scope := s.startsOfKey
@@ -110,8 +108,7 @@ func withLoginHint(authURL, address string) string {
 // oauthErrorCode matches an OAuth error code.
 var oauthErrorCode = regexp.MustCompile(`^[a-z0-9_]{1,64}$`)
 
-// SignIn implements sdk.SendingPlatform. If Instantly has no such session, the session counts as
-// expired.
+// SignIn implements sdk.SendingPlatform. A session that Instantly does not have counts as expired.
 func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
 	if strings.Trim(session, ".") == "" {
 		return sdk.Progress{State: sdk.SignInExpired}, nil // "." and ".." would change the path

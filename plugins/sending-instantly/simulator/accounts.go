@@ -135,8 +135,8 @@ func deleteAccount(req *request) simulate.Answer {
 	return simulate.OK(a.Doc)
 }
 
-// accountChange is the body of a control call that creates or changes an account. Fields that are
-// not in the body stay unchanged.
+// accountChange is the body, or an element of the body, of a control call that creates or changes
+// an account. Missing fields stay unchanged.
 type accountChange struct {
 	Email         string `json:"email"`
 	Name          string `json:"name"`

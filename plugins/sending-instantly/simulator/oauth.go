@@ -89,8 +89,8 @@ func listSessions(req *request) (any, error) {
 	return docs, nil
 }
 
-// endSession returns a control call that calls end with the session in the path. The session must
-// be pending.
+// endSession returns a control call that calls end with the session in the path. It answers 404 if
+// the session is not pending.
 func endSession(end func(signIn *simulate.SignIn, now time.Time)) func(*request) (any, error) {
 	return func(req *request) (any, error) {
 		signIn := findSession(req, req.Path("id"))
