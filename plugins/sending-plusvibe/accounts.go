@@ -156,8 +156,8 @@ func hashOf(d accountDoc) string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// account converts an account to sdk.Account. The id of an account is its address, because PlusVibe
-// deletes accounts by address. Account.Stamp changes if timestamp_updated or the status changes.
+// account converts an account to sdk.Account. The id of an account is its address, because the call
+// to deletePath takes an address. Account.Stamp changes if timestamp_updated or the status changes.
 func (d accountDoc) account() sdk.Account {
 	s, _ := classify(string(d.Status))
 	a := sdk.Account{
@@ -187,9 +187,9 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 }
 
 // Remove implements sdk.SendingPlatform. PlusVibe does not document the call. If PlusVibe refuses
-// the call, or answers without "success", Remove reads the account. If the account does not exist,
-// it counts as removed. If the account exists and PlusVibe does not have the call, Remove returns
-// sdk.NotSupported.
+// the call, or answers without "success", Remove reads the account. A missing account counts as
+// removed. If the account exists and the answer was 404 or 405, PlusVibe does not have the call,
+// and Remove returns sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {
 		return sdk.Misconfigured(fieldWorkspace, "it is missing")

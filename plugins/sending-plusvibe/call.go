@@ -20,7 +20,7 @@ import (
 // maxAnswer is the maximum size of an answer in bytes. Answers contain the signatures of accounts.
 const maxAnswer = 8 << 20
 
-// answer is an answer with any status that call does not treat as a failure.
+// answer is an answer of PlusVibe, with any status.
 type answer struct {
 	status int
 	body   []byte
@@ -36,7 +36,7 @@ type request struct {
 }
 
 // call makes one request. It fails if there is no complete answer, or if sdk.StatusError or refusal
-// returns an error for the status of the answer. The caller handles all other statuses.
+// returns an error for the answer. The caller handles all other statuses.
 func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), r)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Check implements sdk.SendingPlatform. PlusVibe does not document how it refuses a key, so 401,
-// 403 and a "status" other than "success" all count as a refusal. If the connection contains a
-// partner's login, Check tests it, or refuses the connection if the operator does not allow such
-// logins.
+// Check implements sdk.SendingPlatform. PlusVibe does not document how it refuses a key. So 401, a
+// 403 that is not an HTML page, and a "status" other than "success" all count as a refusal. If the
+// connection contains a partner's login, Check tests it, or refuses the connection if the operator
+// does not allow such logins.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	if !p.usesPartnerLogin && !p.password.Empty() { // a login that is not used must not be stored
 		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not accept the login of a partner: set api_key alone")
@@ -54,8 +54,8 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return reach, nil
 }
 
-// checkLogin requests the partner's workspaces. If PlusVibe refuses this request for any reason,
-// the login counts as refused, because such a login cannot start sign-ins.
+// checkLogin requests the partner's workspaces. If PlusVibe refuses this request, the login counts
+// as refused, because such a login cannot start sign-ins.
 func (p *platform) checkLogin(ctx context.Context) error {
 	a, err := p.call(ctx, p.asPartner("/webhook/partner-list-workspace"))
 	if err != nil {
@@ -88,7 +88,8 @@ func (p *platform) asPartner(path string) request {
 	return request{method: http.MethodPost, path: path, usesPartnerLogin: true, body: login}
 }
 
-// isRefusal reports whether err means that PlusVibe refused the call and not the key.
+// isRefusal reports whether err is an sdk.RequestRefused error: PlusVibe refused the call and not
+// the key.
 func isRefusal(err error) bool {
 	return sdk.OutcomeOf(err).Code.Name == "provider_error"
 }

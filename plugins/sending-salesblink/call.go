@@ -97,8 +97,8 @@ func decode(status int, body []byte) (json.RawMessage, error) {
 	}
 }
 
-// isForbidden reports whether SalesBlink answered 403, because the role of the key's owner does not
-// allow the call.
+// isForbidden reports whether SalesBlink answered 403. This means that the role of the key's owner
+// does not allow the call.
 func isForbidden(err error) bool {
 	return sdk.OutcomeOf(err).Cause == "salesblink status 403"
 }
@@ -108,7 +108,7 @@ func isForbidden(err error) bool {
 const minPause = 60 * time.Second
 
 // pauseKey returns err unchanged if it is not Throttled. Otherwise it makes all calls with the key
-// wait for at least minPause, and returns err with this wait as RetryAfter.
+// wait for the RetryAfter of err, but at least for minPause. It returns err with this wait.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
 	result := sdk.OutcomeOf(err)
 	if result.Kind != sdk.Throttled {

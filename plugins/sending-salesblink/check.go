@@ -31,7 +31,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: p.workspace}}}, nil
 }
 
-// decodeWorkspaces decodes a list of workspaces.
+// decodeWorkspaces decodes an array of workspaces, or an object with this array.
 func decodeWorkspaces(data json.RawMessage) (sdk.Reach, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil || list == nil {

@@ -15,7 +15,7 @@ import (
 // This file contains guesses about behavior that SalesBlink does not document and that was not
 // tested with a real key. The README lists these guesses and the assumptions in other files.
 
-// The names that a JSON member of an answer may have.
+// The possible names of JSON members.
 var (
 	senderLists  = []string{"senders", "items", "accounts"} // in a folder or in the data
 	idNames      = []string{"id", "_id", "sender_id"}
@@ -36,7 +36,8 @@ type classification struct {
 	paused bool
 }
 
-// statuses maps the known statuses of a sender, in lower case, to their meaning.
+// statuses maps the assumed statuses of a sender, in lower case, to their meaning. "" stands for a
+// sender without a status.
 var statuses = map[string]classification{
 	"":             {state: sdk.AccountConnected},
 	"active":       {state: sdk.AccountConnected},

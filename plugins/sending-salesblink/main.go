@@ -6,7 +6,7 @@
 //   - main.go: the function main, which serves the plugin.
 //   - describe.go: the description of the plugin, and platform, which implements
 //     sdk.SendingPlatform for one API key. Start here.
-//   - check.go: the check of a key. signin.go: the sign-in. SalesBlink has no call for a removal.
+//   - check.go: the check of a key. signin.go: the sign-in, and Remove, which always fails.
 //   - paging.go: the list of senders, page by page. accounts.go: how a list is decoded.
 //   - guesses.go: guesses about names of JSON members, statuses, and the workspace of a request.
 //   - call.go: one request to the API, the errors of its answer, and the pause after a 429.

@@ -17,10 +17,10 @@ import (
 const (
 	// perPage is the maximum page size of SalesBlink.
 	perPage = 100
-	// overlap is how many senders of the previous page a request asks for again, once it is known
-	// that skip is an offset. If a sender is removed during the listing, the later senders move
-	// forward. Without the overlap, the listing could then skip a sender, which the host would take
-	// for removed.
+	// overlap is how many senders of the previous page a request asks for again, if skip is known
+	// to be an offset. If a sender is removed during the listing, the later senders move forward.
+	// Without the overlap, the listing could then skip a sender, which the host would take for
+	// removed.
 	overlap = 5
 )
 
@@ -88,9 +88,9 @@ func (p *platform) list(ctx context.Context, search, encoded string) (sdk.Page, 
 	return position.page(accounts)
 }
 
-// page returns the accounts that were not on the previous page, and the cursor of the next page. It
-// fails with Broken if an offset was used and the page has no sender of the previous page. It also
-// fails with Broken if skip has no effect and the first page is full.
+// page returns the accounts that were not on the previous page, and the cursor of the next page. If
+// skip is known to be an offset, it fails with Broken for a page without a sender of the previous
+// page. It also fails with Broken if skip has no effect and the first page is full.
 func (c cursor) page(accounts []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
 	next := cursor{SkipMeaning: c.SkipMeaning}

@@ -35,6 +35,6 @@ func (p *platform) SignIn(context.Context, string) (sdk.Progress, error) {
 	return sdk.Progress{}, sdk.NotSupported("sign_in")
 }
 
-// Remove implements sdk.SendingPlatform. It always fails, because SalesBlink documents no call for
-// it.
+// Remove implements sdk.SendingPlatform. It always fails, because SalesBlink documents no call that
+// removes a sender.
 func (p *platform) Remove(context.Context, string) error { return sdk.NotSupported(sdk.CanDisconnect) }

@@ -143,8 +143,8 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 }
 
 // StartSignIn implements sdk.SendingPlatform. It always fails, because Smartlead's API cannot start
-// a sign-in. The API accepts only OAuth tokens, together with the secret of the application that
-// requested them.
+// a sign-in. The API accepts existing OAuth tokens, but Smartlead can renew them only with the
+// secret of the application that requested them.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }

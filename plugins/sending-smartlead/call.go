@@ -53,8 +53,9 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	return body, err
 }
 
-// failure returns the error of an answer, nil for a success. An HTML page comes from the firewall
-// in front of Smartlead. Its status 403 or 404 says nothing about the key or the account.
+// failure returns the error of an answer, nil for a success. An answer with 403 or 404 that is not
+// a JSON object comes from the firewall in front of Smartlead. It says nothing about the key or the
+// account.
 func (p *platform) failure(resp *http.Response, body []byte) error {
 	problem, isObject := decodeProblem(body)
 	cause := "smartlead " + strconv.Itoa(resp.StatusCode)

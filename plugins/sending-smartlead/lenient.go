@@ -11,7 +11,7 @@ import (
 )
 
 // Smartlead's answers differ from its documentation: numbers can be strings, and lists can be
-// inside an envelope. The types of this file accept all of these forms.
+// inside an envelope. The types and functions of this file accept all of these forms.
 
 // text decodes a JSON string or number. Any other JSON value decodes to "".
 type text string
@@ -84,7 +84,7 @@ func decodeList[T any](body []byte) ([]T, bool) {
 	return list, err == nil && list != nil
 }
 
-// problem is an error answer. It has the members of all three error formats of Smartlead.
+// problem is an error answer. It has the members of all error formats of Smartlead.
 type problem struct {
 	OK      flag   `json:"ok"`
 	Success flag   `json:"success"`
@@ -124,7 +124,7 @@ func decodeProblem(body []byte) (p problem, ok bool) {
 	return p, true
 }
 
-// isError reports whether an answer with status 200 is an error.
+// isError reports whether the answer says that the call failed, whatever its status is.
 func (p problem) isError() bool {
 	return p.OK.isFalse() || p.Success.isFalse() || p.Error != detail{}
 }

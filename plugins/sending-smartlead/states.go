@@ -53,7 +53,7 @@ func (d accountDoc) state() (state sdk.AccountState, reason string) {
 	status := strings.ToUpper(string(d.Status))
 	switch {
 	case !d.isMicrosoft():
-		return sdk.AccountOther, "" // connected with a password and not through Microsoft
+		return sdk.AccountOther, "" // not connected through Microsoft
 	case status == "DISCONNECTED", status == "ERROR":
 		return sdk.AccountFailed, "connection_error"
 	case d.SMTP.on && d.IMAP.on:

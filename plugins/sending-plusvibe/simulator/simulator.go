@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the part of PlusVibe's API that concerns mailboxes: API keys,
-// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Settings select some
-// of the answers that PlusVibe does not document. New is the entry point. The variable platform is
-// a simulate.Platform, which lists the routes and the other properties of the API.
+// workspaces, accounts, and the partner calls that start a Microsoft sign-in. Settings select
+// between possible forms of answers that PlusVibe does not document. New is the entry point. The
+// variable platform is a simulate.Platform, which lists the routes and the other properties of the
+// API.
 package simulator
 
 import (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates the part of SalesBlink's API that concerns mailboxes: API keys,
-// workspaces, senders in folders, and the start of a Microsoft sign-in. Settings select some of the
-// answers that SalesBlink does not document. New is the entry point. The variable platform is a
-// simulate.Platform, which lists the routes and the other properties of the API.
+// workspaces, senders in folders, and the start of a Microsoft sign-in. Settings select between
+// possible forms of answers that SalesBlink does not document. New is the entry point. The variable
+// platform is a simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
 import (
@@ -196,7 +196,6 @@ func listSenders(req *request) simulate.Answer {
 	return dataAnswer(settings.format(settings.slicePage(found, skip, limit)))
 }
 
-// slicePage returns the page of senders for skip and limit.
 func (b behaviour) slicePage(senders []*sender, skip, limit int) []*sender {
 	switch b.Skip {
 	case "page":

@@ -191,7 +191,7 @@ type saveOAuthRequest struct {
 	ClientID   *int  `json:"client_id"`
 }
 
-// saveOAuth creates an account from OAuth tokens that the caller already has.
+// saveOAuth connects an account with OAuth tokens that the caller already has.
 func saveOAuth(req *request) simulate.Answer {
 	var body saveOAuthRequest
 	if req.Decode(&body) != nil {

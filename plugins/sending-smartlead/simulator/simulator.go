@@ -125,7 +125,7 @@ type quirks struct {
 	NumbersAsStrings bool `json:"numbers_as_strings"`
 	Envelope         bool `json:"envelope"`         // lists have the form {"success": true, "data": […]}
 	LagSeconds       int  `json:"lag_seconds"`      // how many seconds a new account is missing from lists
-	ErrorOnSuccess   bool `json:"error_on_success"` // every answer is an error with status 200
+	ErrorOnSuccess   bool `json:"error_on_success"` // every answer to an accepted request is an error with status 200
 }
 
 // plans maps each plan to the published limits of a key: per minute, per hour and per second. The
