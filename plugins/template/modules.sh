@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # modules.sh: write gomod.txt and gosum.txt, the go.mod and go.sum of a plugin in Go.
 #
-# It copies the templates into one module that uses this checkout, and runs
+# It copies the Go templates into one module that uses this checkout, and runs
 # `go mod tidy` there.
 set -eu
 cd "$(dirname "$0")"

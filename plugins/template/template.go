@@ -58,8 +58,8 @@ type Options struct {
 	Module string
 	// Parent is the folder in which New creates the folder KIND-NAME.
 	Parent string
-	// Version is the release of tenantry that a Go plugin requires. If Source is not empty, the
-	// plugin uses the source code in that folder instead.
+	// Version is the release of tenantry that a Go plugin requires, such as 1.2.3. If Source is not
+	// empty, the plugin uses the source code in that folder instead.
 	Version, Source string
 }
 

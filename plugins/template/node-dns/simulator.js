@@ -8,7 +8,7 @@
 //                               the version in the header If-Match, otherwise answers 412
 //
 // A zone has name, name_servers and sets. A record set has name, type, ttl and values. Control
-// calls create zones, and read and replace their record sets.
+// calls create zones and credentials, and read and replace record sets.
 'use strict';
 
 const { Answer, Refusal, Simulator } = require('./tenantry-simulator.js');
@@ -97,7 +97,7 @@ function toRecords(sets) {
   }));
 }
 
-// DNS serves the API and the control calls of zones.
+// DNS serves the API and the control calls.
 class DNS extends Simulator {
   constructor(zones) {
     super();

@@ -24,7 +24,7 @@ async function start(options) {
   };
 }
 
-// refuse throws the error code of the API.
+// refuse throws a Refusal with an error code of the API.
 function refuse(code) {
   const status = ['no_consent', 'no_role'].includes(code) ? 403 : code.startsWith('no_') ? 404 : 409;
   throw new Refusal(status, code);

@@ -104,7 +104,8 @@ function checkWait(scope) {
 }
 
 // member returns a member of a JSON object in an answer. The type is 'string', 'number', 'boolean',
-// 'array', or 'date' for a text with a time. It throws an outcome if the answer has no such member.
+// 'array', or 'date' for a text with a time. It throws an outcome if the answer has no such member
+// of this type.
 function member(object, name, type) {
   const value = object?.[name];
   if (type === 'date' && typeof value === 'string' && !Number.isNaN(Date.parse(value))) return new Date(value);

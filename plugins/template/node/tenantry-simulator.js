@@ -40,8 +40,8 @@ class Simulator {
     Object.assign(this, { kept: [], faults: [], calls: [], ahead: 0, last: Promise.resolve() });
   }
 
-  // listen serves the simulator at a port of this machine, and returns its URL. data is the folder
-  // of the stored state, or undefined. onServer receives the server.
+  // listen serves the simulator at a port of 127.0.0.1, and returns its URL. data is the folder of
+  // the stored state, or undefined. onServer receives the server.
   async listen({ port, data, onServer = () => {} }) {
     if (data) {
       fs.mkdirSync(data, { recursive: true });

@@ -7,7 +7,7 @@
                               version in the header If-Match, otherwise answers 412
 
 A zone has name, name_servers and sets. A record set has name, type, ttl and values. Control calls
-create zones, and read and replace their record sets.
+create zones and credentials, and read and replace record sets.
 """
 
 import json

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls and the rules of all mail platforms. Authors do not change this file.
 
-ports/mailplatform.go of tenantry says what each call promises. A result is a dict with the fields of
-a message in plugins/proto/mail.proto. A time in the dict is a datetime.
+ports/mailplatform.go of tenantry says what each call promises. Objects such as domains and
+mailboxes are dicts with the fields of their messages in plugins/proto/mail.proto. Times are
+datetimes.
 """
 
 import datetime

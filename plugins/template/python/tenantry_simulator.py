@@ -159,7 +159,7 @@ _SECONDS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3}
 
 
 def _duration(text):
-    """Returns a duration in the format of Go, such as "1m30s"."""
+    """Converts a duration in the format of Go, such as "1m30s", to a timedelta."""
     parts = re.findall(r"([0-9.]+)(h|ms|m|s)", text)
     return datetime.timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
 

@@ -45,8 +45,8 @@ func signingRecords(domain string) []record {
 }
 
 // ownZones are the zones of the platform to which the records of customers refer. The DNS server of
-// the sandbox serves these zones. The simulator has no mail server. Therefore the address is one
-// that is reserved for documentation (RFC 5737), and the private DKIM key was deleted.
+// the sandbox serves these zones. The address is reserved for documentation (RFC 5737), and the
+// private DKIM key was deleted.
 var ownZones = map[string][]simulate.Record{"mail.example": {
 	{Type: "A", Name: "*.mx.mail.example", Content: "192.0.2.25", TTL: 300},
 	{Type: "TXT", Name: "spf.mail.example", Content: "v=spf1 ip4:192.0.2.0/24 -all", TTL: 300},
