@@ -62,12 +62,13 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 	if code := string(problem.code()); safeCode.MatchString(code) {
 		cause += " " + code
 	}
-	throttled := resp.StatusCode == http.StatusTooManyRequests || problem.isError() && problem.Error.Code == "RATE_LIMIT_EXCEEDED"
-	switch status := resp.StatusCode; {
-	case throttled:
+	if resp.StatusCode == http.StatusTooManyRequests || problem.isError() && problem.Error.Code == "RATE_LIMIT_EXCEEDED" {
 		return &sdk.Outcome{Kind: sdk.Throttled, Cause: cause, RetryAfter: p.retryAfter(resp.Header, problem), Detail: "the provider wants us to wait"}
-	case sdk.StatusError(status, resp.Header, p.now()) != nil:
-		return sdk.StatusError(status, resp.Header, p.now())
+	}
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, p.now()); err != nil {
+		return err
+	}
+	switch status := resp.StatusCode; {
 	case status == http.StatusUnauthorized, status >= 400 && isObject && problem.refusesKey():
 		return sdk.CredentialRefused(cause)
 	case status == http.StatusPaymentRequired:
