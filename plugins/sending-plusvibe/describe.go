@@ -21,7 +21,8 @@ const (
 	callTimeout = 15 * time.Second
 )
 
-// The names of the fields for the workspace and for the login of a partner.
+// The names of the fields for the workspace and the login of a partner, and of the setting that
+// allows such a login.
 const (
 	fieldWorkspace = "workspace_id"
 	fieldUsername  = "partner_username"
