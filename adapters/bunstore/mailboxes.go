@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -141,10 +142,12 @@ func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailb
 	})
 }
 
-// ConcludeMailboxes implements ports.MailboxStore.
+// ConcludeMailboxes implements ports.MailboxStore. It locks the mailboxes in the order of their
+// ids, as SaveChanges does.
 func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, mailboxes []mailbox.Mailbox, storedAnswer *ports.StoredAnswer) error {
+	byID := slices.SortedFunc(slices.Values(mailboxes), func(a, b mailbox.Mailbox) int { return cmp.Compare(a.ID, b.ID) })
 	return s.inTransaction(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
-		for _, m := range mailboxes {
+		for _, m := range byID {
 			if err := s.mergeMailbox(ctx, tx, owner, m); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -436,13 +437,21 @@ func (c brokenExport) AuditExport(ctx context.Context, owner access.AccountID, a
 	return c.AuditChains.AuditExport(ctx, owner, after, limit)
 }
 
-// TestBrokenExportIsNotComplete checks that a client sees that an export ended early.
+// TestBrokenExportIsNotComplete checks that the client and the log show that an export ended early.
 func TestBrokenExportIsNotComplete(t *testing.T) {
-	for name, fail := range map[string]func(){"an error": func() {}, "a panic": func() { panic("broken") }} {
+	for name, tt := range map[string]struct {
+		fail    func()
+		wantLog string
+	}{
+		"an error": {func() {}, `"incomplete":true,"error":"the database is away"`},
+		"a panic":  {func() { panic("broken") }, `"msg":"panic"`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
+			var log bytes.Buffer
+			env.options.Guard.Log = telemetry.NewLogger(&log, slog.LevelInfo)
 			service := *env.options.Audit
-			service.Chains = brokenExport{env.store, fail}
+			service.Chains = brokenExport{env.store, tt.fail}
 			env.options.Audit = &service
 			server := httptest.NewServer(env.handler(t))
 			defer server.Close()
@@ -458,6 +467,10 @@ func TestBrokenExportIsNotComplete(t *testing.T) {
 			}
 			if response.StatusCode != http.StatusOK || err.Error() != "unexpected EOF" || lines > 3 {
 				t.Errorf("got %d and %d entries, then %v, want 200, at most 3 entries, then unexpected EOF", response.StatusCode, lines, err)
+			}
+			server.Close() // waits for the request
+			if !strings.Contains(log.String(), tt.wantLog) {
+				t.Errorf("the log lacks %s:\n%s", tt.wantLog, &log)
 			}
 		})
 	}

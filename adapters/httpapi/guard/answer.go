@@ -190,7 +190,7 @@ func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error
 	if err == nil || !buffered || !a.isStream {
 		return
 	}
-	exchangeOf(ctx).cause = err
+	exchangeOf(ctx).streamErr = err
 	closeConnection(a.connection)
 }
 

@@ -214,8 +214,9 @@ type exchange struct {
 	act                  *ports.Act // set by beginAct
 	// refusal is the last error that was converted to an answer. cause is the error before the
 	// conversion. No answer contains it.
-	refusal *fault.Error
-	cause   error
+	refusal   *fault.Error
+	cause     error
+	streamErr error // ended a streamed answer before it was complete
 }
 
 type exchangeKey struct{}

@@ -60,7 +60,11 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 		} else if e.refusal != nil {
 			line = append(line, slog.String("code", e.refusal.Code.Name))
 		}
-		if e.status >= http.StatusInternalServerError && !e.gotNoSlot {
+		switch {
+		case e.streamErr != nil:
+			level = slog.LevelWarn
+			line = append(line, slog.Bool("incomplete", true), errorAttr(e.streamErr))
+		case e.status >= http.StatusInternalServerError && !e.gotNoSlot:
 			level = slog.LevelError
 			line = append(line, errorAttr(e.cause))
 		}
