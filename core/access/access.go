@@ -118,9 +118,9 @@ func (a Account) CheckActive() error {
 }
 
 // CheckFreeSlot fails with tenant_limit_reached if the number of tenants has reached the slots of
-// the plan. For a new connect link, the caller counts only the tenants with a valid consent: the
-// link may reconnect a tenant whose consent was revoked, and this needs no new slot. For a tenant
-// that the account does not have yet, the caller counts all tenants of the account.
+// the plan. For a new connect link, the caller counts only the tenants with a valid consent,
+// because a link that reconnects a tenant needs no new slot. For a tenant that the account does not
+// have yet, the caller counts all tenants of the account.
 func (a Account) CheckFreeSlot(tenants int) error {
 	if tenants >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)

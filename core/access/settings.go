@@ -14,7 +14,7 @@ import (
 )
 
 // Settings is what the operator sets for the connect pages of an account. With the zero Settings,
-// the pages show no name and no support contact, and no return URL is allowed.
+// the pages show no display name and no support contact, and no return URL is allowed.
 type Settings struct {
 	// DisplayName is the name of the account on the connect pages.
 	DisplayName string

@@ -24,7 +24,7 @@ const (
 	ReleaseTenant       Action = "tenant.release" // when the tenant's account is closed
 	SetTenantDay        Action = "tenant.day"     // a new time zone, which determines when the tenant's days begin
 	AddDNSConnection    Action = "dns_connection.add"
-	RemoveDNSConnection Action = "dns_connection.remove" // also when the connection's account is closed
+	RemoveDNSConnection Action = "dns_connection.remove"
 	UndoDNS             Action = "dns.undo"
 	AddPlugin           Action = "plugin.add"
 	UpgradePlugin       Action = "plugin.upgrade"

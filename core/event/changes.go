@@ -132,10 +132,9 @@ func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 // platform no longer has it, otherwise MailboxRemoved. A mailbox that was only reserved has no
 // events.
 //
-// A request can reserve a missing mailbox again. The API then hides the mailbox, but the mailbox is
-// not deleted, so OfMailbox returns nothing. If the platform later shows an object with the same
-// id, OfMailbox does not return MailboxCreated a second time. An object with a different id is a
-// new mailbox.
+// When a request reserves a missing mailbox again, OfMailbox returns nothing, because the mailbox
+// is not deleted. If the platform later shows an object with the same id, OfMailbox does not return
+// MailboxCreated a second time. An object with a different id is a new mailbox.
 func OfMailbox(before, after mailbox.Mailbox, removalType Type) []Event {
 	switch {
 	case after.ID == "" && (before.Stage.IsListed() || before.ObjectID != ""):
@@ -159,7 +158,7 @@ func reappeared(before, after mailbox.Mailbox) bool {
 // shownParts returns the parts of a mailbox whose change causes the event MailboxUpdated.
 func shownParts(m mailbox.Mailbox) any {
 	return struct {
-		isIncomplete               bool // the mailbox lacks its password and its sign-in
+		isIncomplete               bool // the creation is not complete
 		name, principalName, alias string
 		enabled                    bool
 		limit                      int

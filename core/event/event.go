@@ -25,7 +25,8 @@ type Event struct {
 	Type     Type
 	At       time.Time
 	Account  access.AccountID
-	// Tenant is the tenant of the subject, empty for a subject that belongs to no tenant.
+	// Tenant is the tenant of the subject. It is empty if the subject belongs to no tenant, or to
+	// several.
 	Tenant  tenant.GUID
 	Subject Subject
 	// Version is 1 for the first event of a subject, and one more for each further event of the

@@ -130,7 +130,7 @@ func Decide(r Record, sameRequest bool, now time.Time) Verdict {
 type Effects struct {
 	// ProviderCalled is true when a provider was called or the live DNS was read.
 	ProviderCalled bool
-	// Answered is true when a provider or a DNS server answered.
+	// Answered is true when a provider answered or a read of the live DNS ended.
 	Answered bool
 	// Changed is true when data were stored or may have been.
 	Changed bool
@@ -164,11 +164,11 @@ var statusesNotKept = []int{401, 402, 404, 429}
 // on the effects of the request:
 //
 //   - The answer to a successful request is kept.
-//   - A refusal (4xx) is kept if a provider or a DNS server was asked and answered. A second run
-//     could get a different answer there, and the key would then have two answers. There are two
-//     exceptions: statuses in statusesNotKept, and refusals for which fromStore is true. A refusal
-//     of the second kind depends only on stored data. A concurrent request can change the data, so
-//     a repeated request is decided again.
+//   - A refusal (4xx) is kept if Answered is true. A second run could get a different answer from
+//     the provider or the DNS, and the key would then have two answers. There are two exceptions:
+//     statuses in statusesNotKept, and refusals for which fromStore is true. A refusal of the
+//     second kind depends only on stored data. A concurrent request can change the data, so a
+//     repeated request is decided again.
 //   - After any other request, the key is kept without an answer if the request asked a provider or
 //     the DNS, or changed data. Otherwise the key is released.
 func DecideEnd(status int, fromStore bool, e Effects) Result {

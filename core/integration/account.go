@@ -43,7 +43,7 @@ func (a Account) Exists() bool { return a.ID != "" }
 // the state and the id if the platform has no stamps. It is empty if the account does not exist.
 func (a Account) Mark() string {
 	if a.Exists() && a.Stamp == "" {
-		return string(a.State) + " " + a.ID // without a stamp, only these show a new sign-in
+		return string(a.State) + " " + a.ID
 	}
 	return a.Stamp
 }

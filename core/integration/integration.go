@@ -58,7 +58,9 @@ type Integration struct {
 	Name      string // the caller's label
 	Workspace Workspace
 	Status    Status
-	HasError  bool // the last test or refresh failed
+	// HasError is true if the last test or refresh failed, or if the platform has rejected the
+	// credential since then.
+	HasError bool
 	// CredentialFields lists the credential's fields that were set, from which Capabilities are
 	// computed.
 	CredentialFields []string

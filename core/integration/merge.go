@@ -14,7 +14,9 @@ type Observed struct {
 	Status    time.Time // Status
 	Error     time.Time // HasError
 	Workspace time.Time // Workspace
-	Listing   time.Time // the connections: when the newest stored list of accounts began
+	// Listing is when the newest stored listing of accounts began. It ignores the refreshes by keys
+	// that are limited to some tenants.
+	Listing time.Time
 }
 
 // Merge returns the stored integration i, updated with the observation seen. It replaces each part

@@ -28,9 +28,8 @@ type Session struct {
 	IntegrationID string
 	MailboxID     string
 	Status        SessionStatus
-	// Opened is true once the platform has created its session and returned the link. If a pending
-	// session is not opened, the request that created it is still running, or the process of the
-	// request has crashed.
+	// Opened is true once the platform has returned the link. If a pending session is not opened,
+	// the request that began the session is still running, or its process has crashed.
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
@@ -82,8 +81,8 @@ type Progress struct {
 	Reason string
 }
 
-// The reasons for failed sessions and connections that tenantry itself sets. A session that the
-// platform did not create has start_failed or start_<kind of the outcome> instead.
+// The reasons for failed sessions and connections that tenantry itself sets. A session that could
+// not be started has start_failed or start_<kind of the outcome> instead.
 const (
 	ReasonWrongAccount = "wrong_account_signed_in"
 	ReasonSignIn       = "sign_in_failed" // the platform gives no further reason
@@ -102,8 +101,8 @@ const (
 	expiryGrace = time.Minute
 )
 
-// WithSignIn returns the session after the platform has created its own session and before anyone
-// has signed in.
+// WithSignIn returns the session after the platform has returned a link, and before anyone has
+// signed in.
 func (s Session) WithSignIn(signIn SignIn, now time.Time) Session {
 	s.Opened, s.PlatformID, s.ExpiresAt = true, signIn.ID, signIn.ExpiresAt.UTC().Truncate(time.Microsecond)
 	switch {

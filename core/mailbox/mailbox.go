@@ -74,9 +74,9 @@ type Mailbox struct {
 	CreatedAt      time.Time
 	DomainName     string
 	TenantName     string
-	// MissingSince is when a discovery did not find the mailbox for the first time. A discovery
-	// lists the mailboxes of a tenant at the platform. MissingSince is zero if a later discovery
-	// found the mailbox. The API does not list a missing mailbox.
+	// MissingSince is when the first discovery began that did not find the mailbox, zero if the
+	// mailbox is not missing. A discovery lists the mailboxes of a tenant at the platform. The API
+	// does not list a missing mailbox.
 	MissingSince time.Time
 	// Observed says when each part of the mailbox was observed at the platform. It is zero in a
 	// mailbox that a use case has just loaded from the store, except in a missing mailbox that was

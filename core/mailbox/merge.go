@@ -78,8 +78,8 @@ func (m Mailbox) WithPlatformState(p Platform, at time.Time) Mailbox {
 }
 
 // ReservedAgain returns a missing mailbox as the reservation of a request at the time at. The
-// request then finds out whether the platform still has the mailbox. Provisioned does not change.
-// A mailbox that still lacks its password keeps its stage, so that the request completes it.
+// request then finds out whether the platform still has the mailbox. Provisioned does not change. A
+// mailbox whose creation is not complete keeps its stage, so that the request completes it.
 func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	if m.Stage == Ready {
 		m.Stage = Reserved
@@ -90,8 +90,9 @@ func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 }
 
 // MissingAgain returns a reservation that ReservedAgain made as a missing mailbox, with its old
-// MissingSince. MissingAgain is called when the platform refused the address. The observation keeps
-// its time, so that the result of a concurrent request replaces it.
+// MissingSince. MissingAgain is called when the platform refused the address because a different
+// object has it. The observation keeps its time, so that the result of a concurrent request
+// replaces it.
 func (m Mailbox) MissingAgain() Mailbox {
 	m.MissingSince, m.Observed.PreviousMissingSince = m.Observed.PreviousMissingSince, time.Time{}
 	return m

@@ -118,8 +118,8 @@ const CauseConnectionCut = "connection_cut"
 const CauseSetting = "setting "
 
 // PluginCausePrefix is the prefix of the causes of failures of the plugin itself. With the kind
-// Down, such a cause means that the plugin had no process for the call. Only the host creates these
-// outcomes. It does not accept them from a plugin.
+// Down, such a cause means that the plugin had no process for the call. Only the host creates
+// outcomes of this kind with such a cause, and it does not accept them from a plugin.
 const PluginCausePrefix = "plugin_"
 
 // IsUnsent reports whether err means that the call or its next request was not sent: an earlier
@@ -144,8 +144,8 @@ func IsInvalidSetting(err error) bool {
 	return errors.As(err, &e) && e.Kind == Refused && strings.HasPrefix(e.Cause, CauseSetting)
 }
 
-// IsTooLarge reports whether err means that an answer exceeded the size limit of the service or of
-// the plugin protocol. A retry returns the same error.
+// IsTooLarge reports whether err means that an answer exceeded the size limit of the service, or a
+// message exceeded the limit of the plugin protocol. A retry returns the same error.
 func IsTooLarge(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && strings.HasSuffix(e.Cause, "_too_large")

@@ -43,7 +43,8 @@ type Count struct {
 	Day    time.Time // start of the day
 	Final  int
 	Recent int
-	// Partial is true when the last reading did not complete. The count is then a lower bound.
+	// Partial is true if the count comes from a reading that did not complete. The count is then a
+	// lower bound.
 	Partial bool
 }
 
@@ -51,8 +52,7 @@ type Count struct {
 func (c Count) Total() int { return c.Final + c.Recent }
 
 const (
-	// MaxTraceDelay is how long the trace may still add rows to a day that has ended. Rows of the
-	// current day may arrive at any time.
+	// MaxTraceDelay is how long the trace may still add rows to a day that has ended.
 	MaxTraceDelay = 6 * time.Hour
 	// maxTraceAge is how far back the trace is read. Older messages are never counted.
 	maxTraceAge = 9 * 24 * time.Hour

@@ -55,7 +55,7 @@ type Decision struct {
 // Change is the decision to block or unblock one mailbox.
 type Change struct {
 	MailboxID string
-	Scope     string // scope whose rule blocks the mailbox; ignored if Action is Unblocked
+	Scope     string // scope of the covering policy, TenantWide without one; its rule blocks the mailbox if Action is Blocked
 	Action    Action
 	At        time.Time // time of the decision
 	Event     Event     // without ID and At, which are set when the event is stored

@@ -141,10 +141,9 @@ type Administrator struct {
 	Name    string
 }
 
-// CheckConsent fails with access_denied if the tenant's consent is revoked. Operations that may
-// call the platform call CheckConsent after they validate the request, and before they check the
-// tenant's state. A sync does not call CheckConsent, because it finds out whether the consent is
-// valid again.
+// CheckConsent fails with access_denied if the tenant's consent is revoked. A request that calls
+// the platform calls CheckConsent first, after it was validated. A sync does not call CheckConsent,
+// because it finds out whether the consent is valid again.
 func (t Tenant) CheckConsent() error {
 	if t.Consent == ConsentRevoked {
 		return fault.AccessDenied.With("the tenant's administrator has revoked the consent; connect the tenant again")

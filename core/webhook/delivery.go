@@ -64,7 +64,8 @@ type Response struct {
 	RetryAfter time.Duration // 0 unless the endpoint asked for a pause
 	// Final is true if a further try cannot succeed.
 	Final bool
-	// NotSent is true if no message was sent. Then Error says why.
+	// NotSent is true if the service could not make the message, so the endpoint was not called.
+	// Then Error says why.
 	NotSent bool
 }
 
