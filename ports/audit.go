@@ -16,7 +16,7 @@ import (
 // records all actions as actions of this operator. A method that acts for the operator stores its
 // change and the record of the action in one transaction.
 type Audit interface {
-	// RecordAction records an action on something outside the database.
+	// RecordAction records an action that concerns no account.
 	RecordAction(ctx context.Context, action audit.Action, details map[string]string) error
 	// AuditEvents lists actions, newest first.
 	AuditEvents(ctx context.Context, q AuditQuery) ([]audit.Event, error)
@@ -71,8 +71,9 @@ type EntryPage struct {
 }
 
 // Act is a request whose audit entry is not written yet. The context of the request carries the act
-// and the Effects. The first transaction of the request that changes something also stores the act,
-// so that a crash does not lose it. Later, EndAct or a StoredAnswer turns the act into an entry.
+// and the Effects. The first transaction of the request that changes something also stores the act.
+// Later, EndAct or a StoredAnswer turns the act into an entry. After a crash, RecordLostWrites does
+// this.
 type Act struct {
 	// Entry is the entry without the fields that the store sets and without the outcome. The act of
 	// a connect page has no account and does not become an entry. It only provides the client IP

@@ -20,7 +20,7 @@ type ConnectFlows interface {
 	// belongs to a different browser, is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash, browserHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
 	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. SaveFlow
-	// fails with connect_link_invalid if there is no such flow.
+	// fails with connect_link_invalid if the flow does not exist or is at a different step.
 	SaveFlow(ctx context.Context, f ConnectFlow) error
 	// DeleteFlows deletes flows that expired before the given time.
 	DeleteFlows(ctx context.Context, before time.Time) error

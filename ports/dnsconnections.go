@@ -10,8 +10,8 @@ import (
 )
 
 // DNSConnections stores the connections of accounts to DNS providers. Credentials are encrypted and
-// bound to the connection's id. Changes by operators are recorded in the audit log, as described at
-// Audit.
+// bound to the connection's id. Added and removed connections are recorded in the audit log, as
+// described at Audit.
 type DNSConnections interface {
 	// AddDNSConnection stores a new connection and its sealed credential. It fails with
 	// account_not_found or account_closed.

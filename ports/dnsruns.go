@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// DNSRuns stores the provisioning runs and jobs of accounts. A job is deleted with its domain, and
-// a run with its last job. To an account, the runs and jobs of other accounts do not exist.
+// DNSRuns stores the provisioning runs and jobs of accounts. A job is deleted with its domain. To
+// an account, a run without jobs and the runs and jobs of other accounts do not exist.
 type DNSRuns interface {
 	// CreateRun stores a new run with its jobs, all or none, and commits the stored answer with
 	// them. A domain has at most one active job, so only one of several concurrent calls succeeds.

@@ -15,12 +15,12 @@ import (
 type Idempotency interface {
 	// KeyRecord returns the record of a key. found is false for an unused key.
 	KeyRecord(ctx context.Context, key idempotency.KeyID) (r idempotency.Record, found bool, err error)
-	// Claim inserts an unused key. Only one of several concurrent calls wins, and gets the name of
+	// Claim inserts an unused key. Only one of several concurrent calls wins, and gets the id of
 	// its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver claims a key that an earlier attempt has claimed; from is the name of that attempt.
-	// It succeeds only if that attempt's lease has expired and the key has no answer that is valid
-	// at c.Now.
+	// TakeOver claims a key that an earlier attempt has claimed; from is the id of that attempt. It
+	// succeeds only if that attempt's lease has expired and the key has no answer that is valid at
+	// c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
 	// RenewKeyLease renews the lease of an attempt. held is false if a different attempt has the
 	// key or the key no longer exists. Finish, Abandon and Release return held in the same way.
@@ -46,24 +46,24 @@ type Claim struct {
 }
 
 // StoredAnswer is the answer of an idempotent write, encrypted for storage. A store commits it in
-// the transaction of the change that the answer describes. If a different attempt holds the key at
-// that time, the store commits neither and fails with idempotency_request_in_progress. If the
+// the transaction of the change that the answer describes. If the attempt does not hold the key any
+// more, the store commits neither and fails with idempotency_request_in_progress. If the
 // StoredAnswer is nil, the store commits only the change.
 type StoredAnswer struct {
 	Key     idempotency.KeyID
 	Attempt string
 	Answer  []byte
 	Until   time.Time
-	// Outcome is the outcome of the request's audit entry, which is committed with the answer. If
-	// it is nil, the answer is a refusal, and no entry is written.
+	// Outcome is the outcome of the request's audit entry, which is committed with the answer. It
+	// is nil for a refusal that gets no entry.
 	Outcome *audit.Outcome
 }
 
 // AnswerEncoder encodes the result of a use case as the answer that the store keeps for repetitions
 // of the request. It returns nil if the answer must not be stored. A use case has an AnswerEncoder
 // only if a second run would return a different result. The use case encodes the result before its
-// last change, and passes the StoredAnswer to the store. A nil AnswerEncoder means that the caller
-// sent no Idempotency-Key.
+// last change, and passes the StoredAnswer to the store. A nil AnswerEncoder means that no request
+// waits for an answer, as in a scheduled refresh.
 type AnswerEncoder[R any] func(R) (*StoredAnswer, error)
 
 // Encode calls e with the result. It returns nil if e is nil.

@@ -32,8 +32,9 @@ type Integrations interface {
 	// ctx (see WithTenants).
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, storedAnswer *StoredAnswer) error
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
-	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
-	// gets the same integrations. Integrations of inactive accounts are excluded.
+	// oldest first. A refresh by a key that is limited to some tenants does not count. It stores
+	// now as the start of their next refresh, so that no concurrent caller gets the same
+	// integrations. Integrations of inactive accounts are excluded.
 	DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error)
 }
 
@@ -41,7 +42,8 @@ type Integrations interface {
 // and are visible to it alone.
 type Connections interface {
 	// Eligible lists the mailboxes that this service created in the account's tenants, by address,
-	// with their connection to the integration. It fails with integration_not_found.
+	// with their connection to the integration. It omits mailboxes that are marked as missing. It
+	// fails with integration_not_found.
 	Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.EligibleMailbox, error)
 	// EligibleMailbox returns one of the mailboxes that Eligible lists. It fails with
 	// integration_not_found or, after that check, with mailbox_not_found. A mailbox that discovery

@@ -113,7 +113,8 @@ type MailServer interface {
 	// SMTPAuth returns the organization-wide state of authenticated SMTP, enabled or disabled.
 	SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error)
 	// EnableSMTPAuth enables authenticated SMTP for the organization. It fails with
-	// smtp_auth_not_enabled if the platform does not allow it.
+	// smtp_auth_not_enabled if the platform does not allow this, and with outcome.NotReady while
+	// the change has no effect yet.
 	EnableSMTPAuth(ctx context.Context) error
 	// MailDomains lists the domains for which the mail server accepts mail.
 	MailDomains(ctx context.Context) ([]string, error)
@@ -168,15 +169,16 @@ type Mailboxes interface {
 
 // SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
 // sendlimit.TenantWide, has at most one rule, which is found by its name. Block overwrites changes
-// that others made to a rule.
+// that others made to a rule. EnsureRule and Block fail with mailbox_not_found if one of the
+// mailboxes does not exist.
 type SendRules interface {
 	// EnsureRule returns the rule of a scope. If the rule is missing, EnsureRule creates it,
-	// switched off. The platform requires senders in a rule, so the rule gets the scope's
-	// mailboxes. Without mailboxes, EnsureRule creates nothing and returns the zero Rule.
+	// switched off. The platform requires senders in a rule, so a new rule gets these mailboxes as
+	// senders. Without mailboxes, EnsureRule creates nothing and returns the zero Rule.
 	EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
-	// Block makes the rule of a scope block exactly these mailboxes, then reads the rule and
-	// returns it. Without mailboxes it switches the rule off, and does not create a missing rule.
-	// It changes nothing if the rule is already correct.
+	// Block makes the rule of a scope block exactly these mailboxes, and returns the rule. Without
+	// mailboxes it switches the rule off, and does not create a missing rule. It changes nothing if
+	// the rule is already correct.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)

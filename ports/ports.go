@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ports defines the interfaces through which the use cases reach the outside: stores,
-// providers, the queue and cryptography. Adapters implement them. In some code bases, `ports` means
-// inbound HTTP. Here it means outbound dependencies.
+// providers, the queue and cryptography. Adapters implement them.
 //
 // Methods that do I/O take a context. A read changes nothing. A write at a provider may be
 // repeated, unless its comment says otherwise. A provider call that fails returns an

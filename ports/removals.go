@@ -17,8 +17,8 @@ import (
 type Removals interface {
 	// RemovableDomain returns an added domain by its name, even if the domain is marked as missing.
 	// A removal whose answer was lost can therefore be repeated. RemovableDomain fails with
-	// tenant_not_found or domain_not_found, and with domain_in_use while the account has mailboxes
-	// in the domain.
+	// tenant_not_found or domain_not_found, and with domain_in_use while the domain has mailboxes
+	// that are not missing.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
 	// BeginDomainRemoval merges d as Domains.ChangeDomain does. It also stores that a removal of
 	// the domain at the platform begins at the time at, unless DomainRemoval.Repeated is true. If

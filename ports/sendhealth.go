@@ -27,8 +27,9 @@ type SendHealthReader interface {
 
 // SendHealth is the state of enforcement for all accounts.
 type SendHealth struct {
-	// OldestDue is when the first of the due tenants began to wait: at its due time, but not before
-	// it was connected. Tenants with a lease do not count. OldestDue is zero if no tenant is due.
+	// OldestDue is when the first of the due tenants began to wait, zero if no tenant is due. A
+	// tenant waits from its due time. If that time is not after the consent, the tenant waits from
+	// its last sync, or from the consent if it was never synced. Tenants with a lease do not count.
 	OldestDue time.Time
 	// LimitedTenants is the number of tenants that have an enforced limit, a valid consent and a
 	// prepared mail server. LaggingTenants is the number of these tenants that are lagging.

@@ -21,16 +21,17 @@ type SendPolicies interface {
 	// policy_not_found.
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
 	// ReservePolicy reserves a scope for a policy, so that ScopesWithRules lists the scope. It
-	// returns the policy in force. If there is none, it stores and returns a policy without a
-	// limit. Policies and Policy do not return that policy until ChangePolicy puts it in force.
-	// ReservePolicy fails with tenant_not_found or domain_not_found.
+	// returns the policy in force, or the policy that is already reserved. If there is neither, it
+	// stores and returns a policy without a limit. Policies and Policy do not return such a policy
+	// until ChangePolicy puts it in force. ReservePolicy fails with tenant_not_found or
+	// domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// ChangePolicy calls change with the stored policy, which may be only reserved. It puts the
 	// policy that change returns in force, and commits the stored answer with it. All this is one
 	// transaction. If the transaction is retried, ChangePolicy calls change again. Concurrent
 	// changes of one policy run one after the other. If the limit changes, the tenant becomes due
-	// at once. ChangePolicy fails with policy_not_found if the policy does not exist, or with the
-	// error of change.
+	// at once. ChangePolicy fails with policy_not_found if the policy or its domain does not exist,
+	// or with the error of change.
 	ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, change func(sendlimit.Policy) (sendlimit.Policy, *StoredAnswer, error)) error
 	// ScopesWithRules lists the scopes for which the mail platform may have a managed rule. These
 	// are the scopes of policies, of reserved policies, of policies whose domain was deleted, of
@@ -76,9 +77,9 @@ type TenantClaims interface {
 	// SeizeTenant works like ClaimUnleasedTenant, but revokes a valid lease. If a pass held this
 	// lease, the pass can write nothing after its current call to the platform.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (claim TenantClaim, won bool, err error)
-	// RenewTenantLease renews the lease. held is false if the claim is invalid or the tenant was
-	// deleted. The caller must then stop. The methods below that return held write nothing if held
-	// is false.
+	// RenewTenantLease renews the lease. held is false if the claim is invalid or was released, or
+	// if the tenant was deleted. The caller must then stop. The methods below that return held
+	// write nothing if held is false.
 	RenewTenantLease(ctx context.Context, claim TenantClaim, lease time.Duration) (held bool, err error)
 	// CountedMailboxes lists the tenant's mailboxes in the stages created and ready by address,
 	// with their counts of the days that began at the time since or later. It also lists a mailbox
@@ -102,8 +103,8 @@ type TenantClaims interface {
 	Intents(ctx context.Context, claim TenantClaim) ([]sendlimit.Change, error)
 	// SaveChanges stores the outcome of a pass's intents in one transaction.
 	SaveChanges(ctx context.Context, claim TenantClaim, c SendChanges) (held bool, err error)
-	// ReleaseTenant ends a pass. The tenant becomes due at the time due, or at once if a limit has
-	// changed in the meantime.
+	// ReleaseTenant ends a pass. The tenant becomes due at the time due, or at once if a change
+	// since the claim requires it, for example of a limit.
 	ReleaseTenant(ctx context.Context, claim TenantClaim, due time.Time) (held bool, err error)
 }
 

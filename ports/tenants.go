@@ -42,9 +42,9 @@ type Tenants interface {
 	// each stored part that was observed later than the same part of t. It fails with
 	// tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
-	// DeleteTenant deletes the tenant and everything that belongs to it. This also ends the
-	// assignment of a managed tenant. DeleteTenant commits the stored answer with the deletion. It
-	// fails with tenant_not_found.
+	// DeleteTenant deletes the tenant with its domains, mailboxes, policies and jobs, but not its
+	// events. It also ends the assignment of a managed tenant. DeleteTenant commits the stored
+	// answer with the deletion. It fails with tenant_not_found.
 	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, storedAnswer *StoredAnswer) error
 }
 
@@ -75,8 +75,7 @@ type Discoveries interface {
 	// created after Began are not marked as missing. Rows of unfinished creations are not marked
 	// either, if a request reserved them in the hour before Began or later. A listed mailbox in
 	// stage reserved becomes ready. It also becomes foreign, unless tenantry created it earlier. A
-	// listed mailbox in stage creating becomes created. The listed sign-in name of a managed
-	// mailbox is stored once it equals the address.
+	// listed mailbox in stage creating becomes created.
 	//
 	// A blocked mailbox whose row is deleted is unblocked with an event, as in
 	// TenantClaims.SaveChanges, and is not blocked when it is found again. The row of a mailbox

@@ -32,8 +32,9 @@ type Webhooks interface {
 	// RemoveWebhook deletes a webhook with its deliveries, and commits the stored answer with it.
 	RemoveWebhook(ctx context.Context, owner access.AccountID, id string, storedAnswer *StoredAnswer) error
 	// Replay moves the webhook back to the position in its account's log, so that all later events
-	// are sent to the webhook again. It fails with cursor_expired if some of these events were
-	// deleted, and with invalid_request if the position is after the end of the log.
+	// are sent to the webhook again. If from.At is set, events that were deleted are skipped.
+	// Otherwise Replay fails with cursor_expired if some of these events were deleted, and with
+	// invalid_request if the position is after the end of the log.
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
 	// DisableFailing disables at most limit webhooks, as ChangeWebhook does, and returns how many
 	// it disabled. It selects webhooks of active accounts that have been failing at least since the
@@ -83,7 +84,7 @@ type Deliveries interface {
 	// delivery belongs to a different webhook.
 	ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q DeliveryQuery) ([]webhook.Delivery, error)
 	// Redeliver makes a delivery pending and due at now, with all tries left. The result of a try
-	// in progress counts as one of these tries. Redeliver fails with webhook_not_found and
+	// in progress counts as one of these tries. Redeliver fails with webhook_not_found or
 	// webhook_delivery_not_found.
 	Redeliver(ctx context.Context, owner access.AccountID, webhookID, id string, now time.Time) (webhook.Delivery, error)
 
@@ -170,8 +171,7 @@ type TriedDelivery struct {
 
 // SavedDelivery is the result of storing a TriedDelivery.
 type SavedDelivery struct {
-	// Saved is false, and the delivery is unchanged, if it was claimed again or is no longer
-	// pending.
+	// Saved is false, and the delivery is unchanged, if the claim has ended in the meantime.
 	Saved bool
 	// HasDue is true if the webhook has due deliveries that are not claimed.
 	HasDue bool

@@ -50,7 +50,7 @@ type Connection struct {
 	PlatformAccountAddress string
 	PlatformAccountName    string
 	HasError               bool
-	Reason                 string    // class of the account's problem, or why the connection ended; may be empty
+	Reason                 string    // class of the problem, or why the connection ended; may be empty
 	ConnectedAt            time.Time // zero if it was never connected
 	UpdatedAt              time.Time
 }

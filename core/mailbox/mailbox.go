@@ -74,7 +74,7 @@ type Mailbox struct {
 	CreatedAt      time.Time
 	DomainName     string
 	TenantName     string
-	// MissingSince is when the first discovery began that did not find the mailbox, zero if the
+	// MissingSince is the time of the first discovery that did not find the mailbox, zero if the
 	// mailbox is not missing. A discovery lists the mailboxes of a tenant at the platform. The API
 	// does not list a missing mailbox.
 	MissingSince time.Time

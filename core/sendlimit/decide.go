@@ -55,10 +55,12 @@ type Decision struct {
 // Change is the decision to block or unblock one mailbox.
 type Change struct {
 	MailboxID string
-	Scope     string // scope of the covering policy, TenantWide without one; its rule blocks the mailbox if Action is Blocked
-	Action    Action
-	At        time.Time // time of the decision
-	Event     Event     // without ID and At, which are set when the event is stored
+	// Scope is the scope of the policy that covers the mailbox, TenantWide if none does. The rule of
+	// this scope blocks the mailbox if Action is Blocked.
+	Scope  string
+	Action Action
+	At     time.Time // time of the decision
+	Event  Event     // without ID and At, which are set when the event is stored
 }
 
 // Action is what enforcement does to a mailbox.
