@@ -169,8 +169,8 @@ type Mailboxes interface {
 
 // SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
 // sendlimit.TenantWide, has at most one rule, which is found by its name. Block overwrites changes
-// that others made to a rule. EnsureRule and Block fail with mailbox_not_found if one of the
-// mailboxes does not exist.
+// that others made to a rule. EnsureRule and Block may fail with mailbox_not_found if one of
+// the mailboxes does not exist.
 type SendRules interface {
 	// EnsureRule returns the rule of a scope. If the rule is missing, EnsureRule creates it,
 	// switched off. The platform requires senders in a rule, so a new rule gets these mailboxes as

@@ -33,9 +33,8 @@ const (
 	// DisableAfter is how long a webhook must be failing before it is disabled.
 	DisableAfter = 5 * 24 * time.Hour
 	// DefaultOverlap is how long the previous secret stays valid after a rotation, unless the
-	// caller asks for a different time. MaxOverlap is the longest time that the caller can ask for.
+	// caller asks for a different time.
 	DefaultOverlap = 24 * time.Hour
-	MaxOverlap     = 72 * time.Hour
 )
 
 // Webhook is an endpoint of an account that receives events.
