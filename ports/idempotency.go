@@ -62,8 +62,8 @@ type StoredAnswer struct {
 // AnswerEncoder encodes the result of a use case as the answer that the store keeps for repetitions
 // of the request. It returns nil if the answer must not be stored. A use case has an AnswerEncoder
 // only if a second run would return a different result. The use case encodes the result before its
-// last change, and passes the StoredAnswer to the store. A nil AnswerEncoder means that no request
-// waits for an answer, as in a scheduled refresh.
+// last change, and passes the StoredAnswer to the store. With a nil AnswerEncoder, no answer is
+// stored.
 type AnswerEncoder[R any] func(R) (*StoredAnswer, error)
 
 // Encode calls e with the result. It returns nil if e is nil.

@@ -30,8 +30,9 @@ func RequestID(ctx context.Context) string {
 
 type tenantsKey struct{}
 
-// WithTenants returns a context in which stores show only these tenants of the owner. To a call
-// with this context, objects of other tenants do not exist, and lists omit them.
+// WithTenants returns a context in which stores show only these tenants of the owner. Lists omit
+// the objects of other tenants, and a lookup by the object's own id does not find them. Methods
+// that take the id of a tenant do not check this id, because package httpapi/guard does so.
 func WithTenants(ctx context.Context, tenants []tenant.GUID) context.Context {
 	return context.WithValue(ctx, tenantsKey{}, tenants)
 }

@@ -66,7 +66,7 @@ func isSupportURL(text string) bool {
 }
 
 // CheckReturnURL fails with invalid_return_url unless the text is a well-formed https URL whose
-// host is one of ReturnHosts. The URL must have no user information, no fragment and at most
+// host is one of ReturnHosts. The URL must not have user information, a fragment or more than
 // maxURLLength bytes.
 func (s Settings) CheckReturnURL(text string) error {
 	u, err := url.Parse(text)
