@@ -25,8 +25,8 @@ type MailPlatform interface {
 	For(t tenant.GUID) MailTenant
 }
 
-// PlatformFacts returns the plugin's description of its mail platform. It keeps the first
-// description until the process ends, so later calls do not need the plugin. It fails with an
+// PlatformFacts returns the plugin's description of its mail platform. It keeps the description
+// until the plugin is upgraded, so later calls do not need the plugin. It fails with an
 // outcome.Error if it has no description yet and the plugin does not answer.
 type PlatformFacts interface {
 	Facts(ctx context.Context) (platform.Facts, error)

@@ -85,7 +85,7 @@ type Tenant struct {
 	Managed         bool   // assigned by the operator, not connected by the account
 	Consent         Consent
 	ConsentedAt     time.Time
-	ConnectedBy     string // the address of the administrator
+	ConnectedBy     string // the address of the administrator, empty if the tenant was only assigned
 	Bootstrap       Bootstrap
 	BootstrapStep   BootstrapStep // what the last attempt is waiting for
 	SMTPAuth        SMTPAuth
