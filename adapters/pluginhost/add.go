@@ -127,7 +127,10 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	if err := writeCatalog(dir, entries); err != nil {
 		return Addition{}, err
 	}
-	return addition, deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File), oldVersions)
+	if err := deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File), oldVersions); err != nil {
+		return addition, fmt.Errorf("%s is in the catalog, but files of old versions are not deleted: %w", entry.Name, err)
+	}
+	return addition, nil
 }
 
 func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {

@@ -81,16 +81,18 @@ func (w *walkthrough) callOK(ctx context.Context, method, path string, body any)
 }
 
 // callUntil repeats a call every second until done returns true for the answer and its status. It
-// fails when a call fails or ctx is cancelled. An answer for which done returns false is an error
-// if its status is 500 or higher, except 503 and 504. A real client can wait for the mail platform
-// in the same way.
+// also repeats the call after a 503 or 504, as a real client can. It fails when a call fails, ctx is
+// cancelled, or done returns false for an answer with a different status of 500 or higher.
 func (w *walkthrough) callUntil(ctx context.Context, method, path string, body any, done func(object, int) bool) (object, error) {
 	for {
 		answer, status, err := w.call(ctx, method, path, body)
-		if err != nil || done(answer, status) {
-			return answer, err
-		}
-		if status >= 500 && status != http.StatusGatewayTimeout && status != http.StatusServiceUnavailable {
+		switch {
+		case err != nil:
+			return nil, err
+		case status == http.StatusGatewayTimeout, status == http.StatusServiceUnavailable:
+		case done(answer, status):
+			return answer, nil
+		case status >= 500:
 			return nil, fmt.Errorf("%s %s answered %d %s", method, path, status, answer.text("code"))
 		}
 		select {

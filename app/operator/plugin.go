@@ -130,6 +130,12 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 		var rows []addedPluginRow
 		for _, file := range files {
 			added, err := install(cmd.Context(), pluginhost.Options{Dir: c.PluginDir, Limits: wiring.PluginLimits(c)}, file)
+			if added.Name != "" && added.Change != pluginhost.Unchanged { // also if old files could not be deleted
+				details := map[string]string{"name": added.Name, "version": added.Version, "sha256": added.SHA256}
+				if err := wiring.RecordAction(cmd.Context(), c, action, details); err != nil {
+					return err
+				}
+			}
 			switch {
 			case errors.Is(err, pluginhost.ErrNotInCatalog):
 				return pluginNotFound.With("%s; add it with `tenantry plugin add`", err)
@@ -139,17 +145,12 @@ func installPlugins(install func(ctx context.Context, o pluginhost.Options, file
 				return cli.WithFix(err, "write the manifest again with `tenantry plugin manifest`, if you changed the file")
 			case errors.Is(err, fs.ErrPermission):
 				return cli.WithFix(err, accessFix(c.PluginDir, err))
-			case err != nil:
+			case err != nil && added.Name == "":
 				return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
-			}
-			rows = append(rows, newAddedPluginRow(added))
-			if added.Change == pluginhost.Unchanged {
-				continue
-			}
-			details := map[string]string{"name": added.Name, "version": added.Version, "sha256": added.SHA256}
-			if err := wiring.RecordAction(cmd.Context(), c, action, details); err != nil {
+			case err != nil:
 				return err
 			}
+			rows = append(rows, newAddedPluginRow(added))
 		}
 		return cli.List(cmd, "plugins", rows)
 	}

@@ -185,8 +185,8 @@ func (s *Service) checkTenantLimit(ctx context.Context, flow ports.ConnectFlow) 
 	if err := acc.CheckActive(); err != nil {
 		return access.Account{}, err
 	}
-	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.ClaimedTenant); err == nil {
-		return acc, nil // the account already has this tenant, so it needs no slot
+	if _, err := s.Tenants.Tenant(ctx, acc.ID, flow.ClaimedTenant); !errors.Is(err, fault.TenantNotFound) {
+		return acc, err // without an error, the account already has this tenant, so it needs no slot
 	}
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {

@@ -97,7 +97,7 @@ func DatabaseError(err error) error {
 	case database.RefusesURL(err):
 		return cli.WithFix(cli.UsageError(fmt.Errorf("database_url: %w", database.OperatorError(err))), "correct database_url")
 	case errors.Is(err, context.DeadlineExceeded):
-		return cli.WithFix(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout), fixUnavailable)
+		return cli.WithFix(fault.ServiceUnavailable.With("the database did not answer in time"), fixUnavailable)
 	case fault.ErrorOf(err).Code.Kind == fault.Unavailable:
 		return cli.WithFix(fault.ServiceUnavailable.With("database: %s", database.OperatorError(err)), fixUnavailable)
 	default:

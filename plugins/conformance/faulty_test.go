@@ -209,6 +209,14 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
+// TestSkipDoesNotHideAPluginThatDoesNotStart skips all checks of a program that is not a plugin.
+func TestSkipDoesNotHideAPluginThatDoesNotStart(t *testing.T) {
+	report, err := Test(t.Context(), Options{Path: "/bin/false", Skip: map[string]string{"plugin": "not today"}})
+	if err != nil || report.Count(Failed) != 1 {
+		t.Errorf("the report is %+v, %v, want one failed check", report, err)
+	}
+}
+
 // TestSuitePassesCorrectPlatforms runs the checks that plantedBugs lists for mail and sending
 // platforms over plugins without a bug. All checks must pass.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {

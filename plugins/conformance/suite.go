@@ -144,8 +144,13 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	}
 	checks := checksOf(report.Kind)
 	if describeErr != nil {
-		// The first check reports why the plugin cannot be described. No other check can run.
+		// The first check reports why the plugin cannot be described, even if Skip has a key for it.
+		// No other check can run.
+		o.Skip = nil
 		report.Results = o.runAll(ctx, checks[:1], description)
+		if first := &report.Results[0]; first.Status == Passed { // the plugin does not always start
+			first.Status, first.Messages = Failed, []string{describeErr.Error()}
+		}
 		return report, ctx.Err()
 	}
 	if o.Real {

@@ -133,15 +133,15 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	}
 	var answer struct {
 		Success *bool `json:"success"`
-		Data    struct {
+		Data    optionalObject[struct {
 			Success *bool `json:"success"`
-		} `json:"data"`
+		}] `json:"data"`
 	}
 	err := p.call(ctx, http.MethodDelete, sendersPath+"/"+url.PathEscape(account), &answer)
 	if errors.Is(err, errNotFound) {
 		return nil
 	}
-	for _, success := range []*bool{answer.Success, answer.Data.Success} {
+	for _, success := range []*bool{answer.Success, answer.Data.value.Success} {
 		if err == nil && success != nil && !*success {
 			return sdk.RequestRefused("emailbison not done")
 		}

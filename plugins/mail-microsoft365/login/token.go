@@ -192,6 +192,8 @@ func (h Host) Check(ctx context.Context, homeTenant, scope string) error {
 			detail = "the application's credential was refused"
 		}
 		return call.Refuse(fault.AccessDenied, detail, f.Outcome.Cause)
+	case f.class == applicationUnknown && homeTenant != NoHomeTenant:
+		return call.Refuse(fault.AccessDenied, "the tenant home_tenant has no application with this client id", f.Outcome.Cause)
 	case f.class == applicationUnknown:
 		return call.Refuse(fault.AccessDenied, "there is no application with this client id", f.Outcome.Cause)
 	case f.class == noAccess && homeTenant != NoHomeTenant:

@@ -43,7 +43,7 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) e
 	if err != nil {
 		return sdk.TransportError(err)
 	}
-	if err := statusError(resp); err != nil {
+	if err := statusError(resp, json.Valid(answer)); err != nil {
 		return err
 	}
 	if json.Unmarshal(answer, out) != nil {
@@ -53,22 +53,25 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) e
 }
 
 // statusError returns the outcome for the status of an answer, or nil for a success. It drops the
-// text of the answer, which may contain customer data.
-func statusError(resp *http.Response) error {
+// text of the answer, which may contain customer data. An answer that is not JSON comes from a
+// proxy in front of the provider, and says nothing about the token or the zone.
+func statusError(resp *http.Response, isJSON bool) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return err // for 408, 429, and 500 or above
 	}
 	cause := "status " + strconv.Itoa(resp.StatusCode)
-	switch resp.StatusCode {
-	case http.StatusOK:
+	switch status := resp.StatusCode; {
+	case status == http.StatusOK:
 		return nil
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case !isJSON:
+		return sdk.BrokenAnswer(cause)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return sdk.CredentialRefused(cause)
-	case http.StatusNotFound:
+	case status == http.StatusNotFound:
 		return sdk.NoZone()
-	case http.StatusConflict:
+	case status == http.StatusConflict:
 		return sdk.ZoneChanged()
-	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity:
 		return sdk.RequestRefused(cause)
 	default:
 		return sdk.BrokenAnswer(cause)

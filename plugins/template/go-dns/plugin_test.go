@@ -66,6 +66,7 @@ func TestFailuresHaveTheRightOutcome(t *testing.T) {
 		"a gateway gives up":        {simulate.Fault{Kind: simulate.Status, Status: http.StatusGatewayTimeout}, sdk.Outcome{Kind: sdk.Unknown}},
 		"the answer is lost":        {simulate.Fault{Kind: simulate.DropAfter}, sdk.Outcome{Kind: sdk.Unknown}},
 		"the page of a proxy":       {simulate.Fault{Kind: simulate.HTML}, sdk.Outcome{Kind: sdk.Broken}},
+		"a proxy refuses the call":  {simulate.Fault{Kind: simulate.HTML, Status: http.StatusForbidden}, sdk.Outcome{Kind: sdk.Broken}},
 		"JSON of a different shape": {simulate.Fault{Kind: simulate.WrongShape}, sdk.Outcome{Kind: sdk.Broken}},
 		"half an answer":            {simulate.Fault{Kind: simulate.Truncate}, sdk.Outcome{Kind: sdk.Broken}},
 	} {
