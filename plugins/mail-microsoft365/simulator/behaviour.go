@@ -11,9 +11,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// behaviour holds the settings of one tenant. They select one of several ways in which Microsoft's
-// hosts can behave. Fields that end in MS are delays in milliseconds. A new delay does not affect
-// changes that were made before it was set.
+// behaviour holds the settings of one tenant. Fields that end in MS are times in milliseconds. A new
+// delay does not affect changes that were made before it was set.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies
@@ -22,7 +21,7 @@ type behaviour struct {
 	TraceMS          int  `json:"trace_ms"`           // until the message trace shows a message
 	RuleMS           int  `json:"rule_ms"`            // until a change of a rule applies to mail
 	AliasTaken       bool `json:"alias_taken"`        // the next New-Mailbox finds its alias taken
-	NulForbidden     bool `json:"nul_403"`            // a 403 of Exchange has a body of NUL bytes
+	NulForbidden     bool `json:"nul_403"`            // a 403 of Exchange has NUL bytes, not an empty body
 
 	// GraphReplicas and ExchangeReplicas make some reads return an older state of the tenant.
 	GraphReplicas    replicas `json:"graph_replicas"`
@@ -34,15 +33,17 @@ type behaviour struct {
 	// CasMS is the delay until Get-CASMailbox and Set-CASMailbox find a new mailbox. If it is nil,
 	// the delay is MailboxMS.
 	CasMS *int `json:"cas_ms"`
-	// DNSNegativeMS is how long the resolvers cache that a record is missing.
+	// DNSNegativeMS is how long the resolvers cache that a verification record is missing.
 	DNSNegativeMS int `json:"dns_negative_ms"`
 	TokenSeconds  int `json:"token_seconds"` // the lifetime of tokens
-	PageSize      int `json:"page_size"`     // the largest number of rows in a page of Graph or Exchange
+	// PageSize is the largest number of rows in a page of Graph's users and subscriptions, and of
+	// Exchange except the message trace.
+	PageSize int `json:"page_size"`
 	// NextLink is "follow", or "expired" if Exchange refuses every link to a further page.
 	NextLink string `json:"next_link"`
 	// Elsewhere lists domains that an organization outside the simulator has verified. ElsewhereAt
-	// names the first call that refuses these domains and the verified domains of other tenants:
-	// "verify" or "add".
+	// is "verify", or "add" if POST /domains also refuses these domains and the verified domains of
+	// other tenants.
 	Elsewhere   []string `json:"elsewhere"`
 	ElsewhereAt string   `json:"elsewhere_at"`
 	// DomainConflict is the status of POST /domains if the tenant already has the domain: 400 or
@@ -57,8 +58,8 @@ type behaviour struct {
 	// DKIMListed creates a DKIM configuration with the status NoDKIMKeys when the service Email is
 	// enabled for a domain.
 	DKIMListed bool `json:"dkim_listed"`
-	// EarlyRecords is the answer to serviceConfigurationRecords before Email is enabled: "empty",
-	// "unavailable" or "refused".
+	// EarlyRecords selects the answer to serviceConfigurationRecords before Email is enabled:
+	// "empty", "unavailable" (one record of the type domainDnsUnavailableRecord) or "refused".
 	EarlyRecords string `json:"early_records"`
 	// UPNAlias makes New-Mailbox set the sign-in name alias@<initial domain>.
 	UPNAlias bool `json:"upn_alias"`
@@ -67,7 +68,7 @@ type behaviour struct {
 	SecurityDefaults  bool     `json:"security_defaults"`  // whether security defaults are enabled
 	NoExchange        bool     `json:"no_exchange"`        // the tenant has no Exchange Online
 	AppDisabled       bool     `json:"app_disabled"`       // the application is disabled in the tenant
-	ConditionalAccess bool     `json:"conditional_access"` // Conditional Access refuses tokens
+	ConditionalAccess bool     `json:"conditional_access"` // Conditional Access refuses app-only tokens
 	Deleted           bool     `json:"deleted"`            // the tenant is deleted
 	// Licenses replaces the licences that the simulator otherwise derives from the users.
 	Licenses *licenses `json:"licenses"`
@@ -99,8 +100,8 @@ type scriptedAnswer struct {
 	Times     int                `json:"times"`     // how many calls get this answer, 0 for all
 }
 
-// nextScriptedAnswer returns the scripted answer for a cmdlet and counts it as used. It returns the
-// zero value if there is none.
+// nextScriptedAnswer returns the scripted answer for a cmdlet, or the zero value. It counts the
+// answer as used.
 func (b *behaviour) nextScriptedAnswer(cmdlet string) scriptedAnswer {
 	answer := b.Cmdlets[cmdlet]
 	if answer.Times == 1 {
@@ -185,8 +186,7 @@ func (b behaviour) validate() error {
 	)
 }
 
-// casLag returns the lag until Get-CASMailbox and Set-CASMailbox find a mailbox that is created
-// now.
+// casLag returns mailbox.CASLag of a mailbox that is created now.
 func (b behaviour) casLag(now time.Time) lag {
 	if b.CasMS != nil {
 		return startLag(now, *b.CasMS)
@@ -194,8 +194,8 @@ func (b behaviour) casLag(now time.Time) lag {
 	return startLag(now, b.MailboxMS)
 }
 
-// lag is the time during which a change has no visible effect yet. The zero value stands for no
-// delay: hasPassed returns true and hasStarted returns false.
+// lag is the time during which a change has no visible effect yet. For the zero value, hasPassed
+// returns true and hasStarted returns false.
 type lag struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
@@ -209,9 +209,9 @@ func startLag(now time.Time, ms int) lag {
 	return lag{Since: now, Until: now.Add(time.Duration(ms) * time.Millisecond)}
 }
 
-// hasPassed reports whether the change is visible now. If the start of the lag is in the future by
-// more than clockTolerance, the clock of the sandbox was moved back. hasPassed then returns true.
-// Otherwise the change would be hidden until the clock reaches the old time again.
+// hasPassed reports whether the change is visible now. It also returns true if the lag starts more
+// than clockTolerance in the future. The clock of the sandbox was then moved back, and the change
+// would otherwise be hidden until the clock reaches the old time again.
 func (l lag) hasPassed(now time.Time) bool {
 	return !now.Before(l.Until) || now.Before(l.Since.Add(-clockTolerance))
 }

@@ -26,9 +26,9 @@ func (s *simulator) controlHandler() http.Handler {
 	mux.HandleFunc("POST /_control/tenants/{id}/behaviour", s.controlBehaviour)
 	mux.HandleFunc("POST /_control/tenants/{id}/rules", s.controlRule)
 	mux.HandleFunc("DELETE /_control/tenants/{id}/mailboxes/{address}", s.controlRemoveMailbox)
-	for _, planned := range []string{"POST /_control/tenants/{id}/restrict", "POST /_control/tenants/{id}/recipient-limit",
+	for _, unsupported := range []string{"POST /_control/tenants/{id}/restrict", "POST /_control/tenants/{id}/recipient-limit",
 		"PATCH /_control/tenants/{id}", "PATCH /_control/tenants/{id}/mailboxes/{address}", "PATCH /_control/tenants/{id}/domains/{name}"} {
-		mux.HandleFunc(planned, controlNotImplemented)
+		mux.HandleFunc(unsupported, controlNotImplemented)
 	}
 	mux.HandleFunc("POST /_control/app", s.controlApp)
 	mux.HandleFunc("POST /_control/messages", s.controlMessages)
@@ -83,8 +83,9 @@ func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, list)
 }
 
-// updateTenant calls run with the tenant in the path, and saves the tenant. It returns false after
-// it has answered with an error: the tenant is unknown, run returned an error, or saving failed.
+// updateTenant calls run with the tenant whose GUID is in the path, and saves the tenant, even if
+// run returns an error. It returns false if it has answered with an error: 404 for an unknown tenant,
+// 400 for an error of run, or 500 if saving fails.
 func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, run func(*tenant) error) bool {
 	id := r.PathValue("id")
 	f := s.store.find(id)
@@ -127,8 +128,7 @@ func (s *simulator) newTenant(serial int, body createTenantRequest) tenant {
 	return t
 }
 
-// controlShow answers with the domains, shared mailboxes, rules and consent of a tenant. It omits
-// the initial domain and mailboxes of other kinds, because no client has created them.
+// controlShow answers with the custom domains, shared mailboxes, rules and consent of a tenant.
 func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 	type domainView struct {
 		Name        string `json:"name"`
@@ -178,8 +178,8 @@ func (s *simulator) controlRevoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// revoke withdraws a grant. grantName is the name of the grant in the control call. revoke returns
-// an error for an unknown grant or app role.
+// revoke withdraws a grant. grantName is `what` of the control call, and role is the app role to
+// withdraw. revoke returns an error for an unknown grant or app role.
 func (t *tenant) revoke(grantName, role string) error {
 	switch grantName {
 	case "consent":
@@ -234,7 +234,7 @@ func (s *simulator) controlBehaviour(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// clone returns a deep copy. It is needed so that a rejected change does not change the settings.
+// clone returns a deep copy, so that a rejected change does not change the settings.
 func (b behaviour) clone() behaviour {
 	raw, err := json.Marshal(b)
 	if err != nil {
@@ -247,8 +247,8 @@ func (b behaviour) clone() behaviour {
 	return c
 }
 
-// controlRule creates a transport rule, or changes the existing rule with the name in the body. It
-// stands for a change by the tenant's administrator.
+// controlRule creates a transport rule, or changes the existing rule with the name in the body, as
+// the tenant's administrator does.
 func (s *simulator) controlRule(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Name    string   `json:"name"`
@@ -302,15 +302,13 @@ func controlNotImplemented(w http.ResponseWriter, _ *http.Request) {
 	simulate.WriteError(w, http.StatusNotImplemented, "this simulator does not support the call yet")
 }
 
-// ruleView is a rule as the control interface shows it. Enabled is true if the rule is enabled and
-// its mode is Enforce. Blocks lists the mailboxes that the rule blocks. A rule that rejects or
-// deletes messages and has no conditions blocks all mailboxes of the tenant except its exceptions.
-// If Enabled is false, the list is empty. Blocks does not consider that an earlier rule may stop
-// the processing of a message.
+// ruleView is a rule as the control interface shows it.
 type ruleView struct {
-	Name    string   `json:"name"`
-	Enabled bool     `json:"enabled"`
-	Blocks  []string `json:"blocks"`
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"` // the rule is enabled and its mode is Enforce
+	// Blocks lists the mailboxes that the rule blocks (transportRule.blocks). It does not consider
+	// that an earlier rule may stop the processing of a message.
+	Blocks []string `json:"blocks"`
 }
 
 func (t *tenant) ruleViews() []ruleView {
@@ -335,15 +333,14 @@ const maxMessages = 10_000
 type sendMessagesRequest struct {
 	Mailbox string    `json:"mailbox"`
 	Count   int       `json:"count"`
-	At      time.Time `json:"at"`
+	At      time.Time `json:"at"` // the zero time means now
 	// Recipients is the number of recipients of each message. If it is 0, the messages have one,
 	// two and three recipients in turn.
 	Recipients int  `json:"recipients"`
-	Bounced    bool `json:"bounced"` // the recipient's server refuses the message
+	Bounced    bool `json:"bounced"` // the recipients' servers refuse the messages
 }
 
-// controlMessages records messages as if a mailbox had sent them by SMTP. Transport rules apply to
-// the messages, and the message trace shows them.
+// controlMessages records messages as if a mailbox had sent them by SMTP.
 func (s *simulator) controlMessages(w http.ResponseWriter, r *http.Request) {
 	var body sendMessagesRequest
 	if err := simulate.ReadBody(r, &body); err != nil {

@@ -26,9 +26,9 @@ var dnsTypes = map[string]dnsmessage.Type{
 	"TXT": dnsmessage.TypeTXT, "MX": dnsmessage.TypeMX, "CNAME": dnsmessage.TypeCNAME,
 }
 
-// lookup returns the records of one type, as the resolvers of Microsoft see them. It does not use
-// the resolver of the standard library, because that resolver would follow a CNAME. It fails if the
-// DNS server is unknown or does not answer.
+// lookup returns the values of a name's records of one type. It does not use net.Resolver, because
+// LookupCNAME returns the end of a chain of CNAME records. It fails if the name is invalid, if the
+// DNS server is unknown, or if the server does not answer. It ignores the response code.
 func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]string, error) {
 	server, err := s.dnsServer(ctx)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]stri
 	return recordValues(reply, dnsTypes[recordType]), nil
 }
 
-// lookupOrLog returns the records of one type. If the DNS fails, it logs the failure and, like
-// Microsoft, returns no records.
+// lookupOrLog is lookup, but logs a failure and returns no values, because Microsoft then does not
+// find the record either.
 func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []string {
 	found, err := s.lookup(ctx, name, recordType)
 	if err != nil {
@@ -63,8 +63,7 @@ func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []
 	return found
 }
 
-// dnsServer returns the address of the DNS server. The sandbox returns it for GET /dns, below the
-// URL of the flag --world.
+// dnsServer asks the sandbox for the address of its DNS server.
 func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	if s.kit.World == "" {
 		return "", errors.New("no world URL is set, so the DNS server is unknown")
@@ -89,7 +88,7 @@ func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	return answer.Addr, nil
 }
 
-// exchangeDNS sends one query over UDP or TCP and returns the reply.
+// exchangeDNS sends one query over the network "udp" or "tcp", and returns the reply.
 func exchangeDNS(ctx context.Context, network, server string, query dnsmessage.Message) (dnsmessage.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()

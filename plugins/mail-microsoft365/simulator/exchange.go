@@ -103,8 +103,8 @@ type command struct {
 	}
 }
 
-// invokeCommand answers POST InvokeCommand. The body names the cmdlet. The header X-CmdletName is
-// ignored.
+// invokeCommand answers POST InvokeCommand. It ignores the header X-CmdletName: the body names the
+// cmdlet.
 func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
 	call := s.authorizeExchange(w, r)
 	if call == nil {
@@ -131,9 +131,8 @@ func (s *simulator) invokeCommand(w http.ResponseWriter, r *http.Request) {
 	call.writeOutcome(w, result)
 }
 
-// execute executes a cmdlet. If the tenant has a scripted exception or scripted errors for the
-// cmdlet, it returns them and does not execute the cmdlet. Scripted warnings are added to the
-// warnings of the cmdlet.
+// execute executes a cmdlet, unless the tenant has a scripted exception or scripted errors for it
+// (see scriptedAnswer).
 func (call *invocation) execute(cmd cmdlet) outcome {
 	var cnames map[string]bool
 	if cmd.lookup != nil {
@@ -187,7 +186,8 @@ func (s *simulator) moduleFile(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// writeOutcome writes the outcome of a cmdlet: one page of rows, or an exception.
+// writeOutcome writes the outcome of a cmdlet: a page of rows with warnings and errors, or an
+// exception.
 func (call *invocation) writeOutcome(w http.ResponseWriter, result outcome) {
 	var pageSize int
 	var linkMode string
@@ -238,7 +238,8 @@ func maxPageSize(r *http.Request) int {
 	return 1000
 }
 
-// withTypeAnnotations returns a row with the annotations that contain the .NET types of properties.
+// withTypeAnnotations returns a row in which times, integers and lists of strings have type
+// annotations, as at Exchange.
 func withTypeAnnotations(row object) object {
 	result := object{}
 	for name, v := range row {

@@ -91,7 +91,7 @@ var (
 		return ok && n == float64(int(n)) && n >= 1 && n <= maxTraceResults
 	}}
 	dateParam = paramType{name: "DateTime", accepts: isDate}
-	// stringListParam is one text or a list of texts. null removes the previous value.
+	// stringListParam is one text or a list of texts. null means an empty list.
 	stringListParam = paramType{name: "MultiValuedProperty", accepts: func(v any) bool {
 		list, _ := v.([]any)
 		return v == nil || isString(v) || list != nil && !slices.ContainsFunc(list, func(element any) bool { return !isString(element) })
@@ -129,12 +129,13 @@ type params map[string]any
 
 func (p params) has(name string) bool { _, ok := p[strings.ToLower(name)]; return ok }
 
-// text returns a text parameter, or "".
+// text returns a text parameter, or "" if the parameter is missing or is not a text.
 func (p params) text(name string) string { s, _ := p[strings.ToLower(name)].(string); return s }
 
 func (p params) isTrue(name string) bool { b, _ := p[strings.ToLower(name)].(bool); return b }
 
-// textList returns a parameter that is one text or a list of texts.
+// textList returns a parameter that is one text or a list of texts. It returns nil if the parameter
+// is missing, empty or null.
 func (p params) textList(name string) []string {
 	if s := p.text(name); s != "" {
 		return []string{s}
@@ -168,7 +169,7 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 	return parsed, nil
 }
 
-// parameter returns the type of a parameter. Case does not matter.
+// parameter returns the type of a parameter, ignoring the case of its name.
 func (c cmdlet) parameter(name string) (paramType, bool) {
 	for known, parameterType := range c.parameters {
 		if strings.EqualFold(known, name) {

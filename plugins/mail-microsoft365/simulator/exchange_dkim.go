@@ -61,6 +61,7 @@ func (call *invocation) dkimDomain() string {
 }
 
 // hasPublishedCNAMEs reports whether the CNAME records of both selectors point to their targets.
+// cnames is the result of lookupSelectorCNAMEs.
 func (c *dkimConfig) hasPublishedCNAMEs(cnames map[string]bool) bool {
 	return cnames["selector1 "+strings.ToLower(c.Targets[0])] && cnames["selector2 "+strings.ToLower(c.Targets[1])]
 }
@@ -90,7 +91,7 @@ func (t *tenant) dkimRow(config dkimConfig) object {
 	return row
 }
 
-// getDKIMConfig runs Get-DkimSigningConfig. The initial domain always has a configuration.
+// getDKIMConfig runs Get-DkimSigningConfig. The initial domain always has an enabled configuration.
 func getDKIMConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
 	initial := dkimConfig{Domain: t.initialDomain(), HasKeys: true, KeySize: 2048, Enabled: true, Targets: t.dkimTargets(t.initialDomain()),
 		Created: t.Created, LastChecked: t.Created}
@@ -136,14 +137,14 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	return outcome{rows: []object{t.dkimRow(*config)}}
 }
 
-// createKeys records that a configuration has keys, with their size, CNAME targets and time.
+// createKeys records that a configuration has keys of this size in bits.
 func (c *dkimConfig) createKeys(call *invocation, t *tenant, size int) {
 	c.HasKeys, c.KeySize, c.Targets = true, size, t.dkimTargets(c.Domain)
 	c.Created, c.LastChecked = call.now, call.now
 }
 
 // setDKIMConfig runs Set-DkimSigningConfig. Enabling requires both CNAME records. If the
-// configuration has no keys, a call with the parameter Enabled creates them, even if it fails
+// configuration has no keys, a call with the parameter Enabled creates them, even if the call fails
 // because a record is missing.
 func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome {
 	config := t.dkimConfig(call.dkimDomain())

@@ -21,7 +21,7 @@ const (
 	invocationTypes = "Microsoft.Exchange.AdminApi.CommandInvocation."
 )
 
-// The exceptions. The method exception.with replaces "%s" in their messages by its argument.
+// The exceptions that are not scripted.
 var (
 	errAmbiguous        = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Invalid cmdlet parameters specified. %s"}
 	errMissing          = exception{"", invocationTypes + "AmbiguousParameterSetException", "Parameter set cannot be resolved using the specified named parameters. Missing mandatory parameters: %s"}
@@ -86,10 +86,11 @@ func writeStatus(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 }
 
-// nulBodyLength is the length of the body of a 403 answer that consists of NUL bytes.
+// nulBodyLength is the length in bytes of a body of NUL bytes.
 const nulBodyLength = 4096
 
-// writeForbidden answers that a directory role is missing or that a cmdlet is not allowed.
+// writeForbidden answers that a directory role is missing or that a cmdlet is not allowed. The body
+// consists of NUL bytes, or is empty.
 func writeForbidden(w http.ResponseWriter, nulBody bool) {
 	if nulBody {
 		w.Header().Set("Content-Type", "application/octet-stream")

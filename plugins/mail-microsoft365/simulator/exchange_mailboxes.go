@@ -23,7 +23,7 @@ type mailbox struct {
 	Kind           string    `json:"kind"`      // RecipientTypeDetails
 	CopySentAs     bool      `json:"sent_copy"` // MessageCopyForSentAsEnabled
 	Created        time.Time `json:"created"`
-	CASLag         lag       `json:"usable"` // the delay until Get-CASMailbox and Set-CASMailbox find the mailbox
+	CASLag         lag       `json:"usable"` // until Get-CASMailbox and Set-CASMailbox find the mailbox
 	// SMTPAuthDisabled is nil if the organization's setting applies.
 	SMTPAuthDisabled *bool `json:"smtp_auth_disabled"`
 }
@@ -44,7 +44,7 @@ func (t *tenant) mailbox(identity string) *mailbox {
 	return nil
 }
 
-// mailboxKinds are the values of RecipientTypeDetails for mailboxes.
+// mailboxKinds are the values of RecipientTypeDetails that Get-Mailbox accepts.
 var mailboxKinds = []string{"UserMailbox", "SharedMailbox", "RoomMailbox", "EquipmentMailbox", "DiscoveryMailbox",
 	"LinkedMailbox", "SchedulingMailbox", "GroupMailbox", "TeamMailbox"}
 
@@ -75,20 +75,23 @@ func (t *tenant) mailboxRow(box mailbox) object {
 
 func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
-	rows := []object{}
-	for _, box := range t.Exchange.Mailboxes {
-		// readParams also accepts the beginning of a kind, such as "Shared". Here such a value
-		// matches no mailbox.
-		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, box.Kind) }) {
-			rows = append(rows, t.mailboxRow(box))
-		}
+	// readParams also accepts the beginning of a kind, such as "Shared". Here such a value matches
+	// no mailbox.
+	hasWantedKind := func(box mailbox) bool {
+		return kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, box.Kind) })
 	}
 	if call.params.has("Identity") {
 		box := t.mailbox(call.params.text("Identity"))
-		if box == nil || kinds != nil && !slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, box.Kind) }) {
+		if box == nil || !hasWantedKind(*box) {
 			return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 		}
 		return outcome{rows: []object{t.mailboxRow(*box)}}
+	}
+	rows := []object{}
+	for _, box := range t.Exchange.Mailboxes {
+		if hasWantedKind(box) {
+			rows = append(rows, t.mailboxRow(box))
+		}
 	}
 	return limitRows(rows, call.params)
 }
@@ -106,8 +109,8 @@ func limitRows(rows []object, p params) outcome {
 		"displayed. To view them, increase the value for the ResultSize parameter."}}
 }
 
-// newMailbox runs New-Mailbox: it adds a mailbox and its user. Every mailbox also gets the address
-// alias@<initial domain>, so two mailboxes cannot have the same alias.
+// newMailbox runs New-Mailbox: it adds a mailbox and its user. The mailbox also gets the address
+// alias@<initial domain>, so the call fails if another mailbox has the same alias.
 func newMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	box, failure := call.mailboxFromParams(t)
 	if failure != nil {
@@ -168,8 +171,8 @@ func (call *invocation) mailboxFromParams(t *tenant) (mailbox, *exception) {
 	return box, nil
 }
 
-// aliasFromName returns the alias of a mailbox for which none was specified. It is the part of the
-// name before the at sign, without the characters that an alias must not have.
+// aliasFromName returns the alias of a mailbox that is created without one: the part of the name
+// before the at sign, without the characters that an alias must not have.
 func aliasFromName(name string) string {
 	local, _, _ := strings.Cut(name, "@")
 	return strings.Trim(strings.Map(func(r rune) rune {
@@ -180,8 +183,8 @@ func aliasFromName(name string) string {
 	}, local), ".")
 }
 
-// isAddressTaken reports whether the address a is a proxy address or the sign-in name of an object
-// of the tenant.
+// isAddressTaken reports whether an object of the tenant has the address a as a proxy address or as
+// its sign-in name.
 func (t *tenant) isAddressTaken(a string) bool {
 	isSame := func(b string) bool { return strings.EqualFold(a, b) }
 	if slices.ContainsFunc(t.Exchange.NonMailboxAddresses, isSame) || t.user(a) != nil {
@@ -214,7 +217,8 @@ func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// removeMailbox runs Remove-Mailbox. It deletes the mailbox and its user.
+// removeMailbox runs Remove-Mailbox. It deletes the mailbox and its user, but does not find a system
+// mailbox.
 func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	box := t.mailbox(call.params.text("Identity"))
 	if box == nil || box.ObjectID == "" {
@@ -224,8 +228,8 @@ func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// usableMailbox returns the mailbox of the parameter Identity. It does not find a new mailbox
-// before the mailbox's lag has passed.
+// usableMailbox returns the mailbox of the parameter Identity. It does not find a mailbox whose
+// CASLag has not passed.
 func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
 	box := t.mailbox(call.params.text("Identity"))
 	if box == nil || !box.CASLag.hasPassed(call.now) {

@@ -19,15 +19,15 @@ type organization struct {
 	NonMailboxAddresses []string `json:"held"`
 
 	Rules        []transportRule `json:"rules"`
-	RuleLog      []ruleVersion   `json:"rule_log"` // the changes of rules, oldest first
+	RuleLog      []ruleVersion   `json:"rule_log"` // the latest changes of each rule, oldest first
 	MessageCount int             `json:"messages"` // how many messages were sent since the creation of the tenant
 	SentBatches  []messageBatch  `json:"sent"`
 	// TraceQueryTimes are the times of the trace queries that count towards the quota.
 	TraceQueryTimes []time.Time `json:"traced"`
 }
 
-// isDehydrated reports whether the organization still needs Enable-OrganizationCustomization. It
-// also returns true while that cmdlet has not taken effect yet.
+// isDehydrated reports whether the organization needs Enable-OrganizationCustomization, or that
+// cmdlet has not taken effect yet.
 func (o organization) isDehydrated(at time.Time) bool {
 	return o.Dehydrated && !(o.HydrationLag.hasStarted() && o.HydrationLag.hasPassed(at))
 }
@@ -49,8 +49,9 @@ func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 	}}}
 }
 
-// enableCustomization runs Enable-OrganizationCustomization, which takes effect after a delay. A
-// second run fails, even if the first run has not taken effect yet.
+// enableCustomization runs Enable-OrganizationCustomization, which takes effect after HydrateMS. It
+// fails if the organization never needed the cmdlet. A second run fails even before the first run
+// has taken effect.
 func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if !t.Exchange.Dehydrated || t.Exchange.HydrationLag.hasStarted() {
 		return outcome{failure: errHydrated.with("")}
@@ -84,8 +85,8 @@ func getTransportConfig(_ *invocation, t *tenant, _ map[string]bool) outcome {
 		"SmtpClientAuthenticationDisabled": t.Exchange.SMTPAuthDisabled}}}
 }
 
-// setTransportConfig runs Set-TransportConfig. A tenant with the setting smtp_auth "refused" does
-// not allow authenticated SMTP.
+// setTransportConfig runs Set-TransportConfig. A tenant with smtp_auth "refused" cannot enable
+// authenticated SMTP.
 func setTransportConfig(call *invocation, t *tenant, _ map[string]bool) outcome {
 	disabled := call.params.isTrue("SmtpClientAuthenticationDisabled")
 	switch {

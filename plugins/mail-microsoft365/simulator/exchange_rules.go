@@ -41,15 +41,14 @@ type transportRule struct {
 type ruleVersion struct {
 	transportRule
 	Removed   bool `json:"gone"`
-	EffectLag lag  `json:"acts"` // the delay until the version applies to mail
+	EffectLag lag  `json:"acts"` // until the version applies to mail
 }
 
-// maxRuleVersions is how many versions of one rule are kept. They are needed for messages that a
-// test sends with a time in the past.
+// maxRuleVersions is how many versions of one rule are kept. An older version applies until the
+// delay of the next one has passed, and to messages that a test sends with a time in the past.
 const maxRuleVersions = 10
 
-// recordRuleChange adds a version of a rule to the log. The version applies to mail after the
-// tenant's rule delay.
+// recordRuleChange adds a version of a rule to the log. The version applies to mail after RuleMS.
 func (t *tenant) recordRuleChange(r transportRule, removed bool, now time.Time) {
 	log := append(t.Exchange.RuleLog, ruleVersion{r, removed, startLag(now, t.Behaviour.RuleMS)})
 	versionCount := 0
@@ -74,9 +73,9 @@ func (t *tenant) rule(identity string) *transportRule {
 	return nil
 }
 
-// placeRule inserts a rule, or moves the existing rule with its GUID, to the place that its
-// priority names. The rules are kept in the order of their priorities, which have no gaps. Each
-// other rule that gets a different priority gets a new version too.
+// placeRule inserts a rule at the index that its priority names, in place of an existing rule with
+// the same GUID. The priority of each rule is its index. Every other rule whose index changes also
+// gets a new version.
 func (t *tenant) placeRule(r transportRule, now time.Time) {
 	others := slices.DeleteFunc(slices.Clone(t.Exchange.Rules), func(o transportRule) bool { return o.GUID == r.GUID })
 	t.Exchange.Rules = slices.Insert(others, min(r.Priority, len(others)), r)
@@ -84,7 +83,7 @@ func (t *tenant) placeRule(r transportRule, now time.Time) {
 	t.recordRuleChange(*t.rule(r.GUID), false, now)
 }
 
-// numberRules sets the priority of each rule to its place in the list.
+// numberRules sets the priority of each rule to its index.
 func (t *tenant) numberRules(now time.Time) {
 	for i := range t.Exchange.Rules {
 		if r := &t.Exchange.Rules[i]; r.Priority != i {
@@ -96,7 +95,7 @@ func (t *tenant) numberRules(now time.Time) {
 
 // isBlockedByRule reports whether a rule blocks a message that sender sends at the time at. The
 // rules apply in the order of their priorities. A rule with StopRuleProcessing that applies to the
-// message ends the processing, also if it does not block the message.
+// message ends the processing, even if it does not block the message.
 func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 	latest := map[string]ruleVersion{}
 	for _, v := range t.Exchange.RuleLog {
@@ -119,7 +118,7 @@ func (t *tenant) isBlockedByRule(sender string, at, now time.Time) bool {
 }
 
 // isInEffectAt reports whether the version applies to a message that is sent at the time at. If at
-// is in the past, it compares only the end of the lag. It does not call hasPassed, which would
+// is more than clockTolerance in the past, it compares only the end of the lag: hasPassed would
 // return true for a lag that starts after at.
 func (v ruleVersion) isInEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
@@ -135,8 +134,8 @@ func (r transportRule) blocks(sender string) bool { return r.hasBlockAction() &&
 // hasBlockAction reports whether an action of the rule prevents the delivery of a message.
 func (r transportRule) hasBlockAction() bool { return r.Reason != "" || r.Code != "" || r.Delete }
 
-// appliesTo reports whether the rule acts on mail from sender to a recipient outside the tenant.
-// All its conditions must be true.
+// appliesTo reports whether the rule acts on mail from sender to a recipient outside the tenant. All
+// its conditions must be true, and sender must not be an exception.
 func (r transportRule) appliesTo(sender string) bool {
 	isSenderIn := func(list []string) bool {
 		return slices.ContainsFunc(list, func(a string) bool { return strings.EqualFold(a, sender) })
@@ -167,12 +166,11 @@ const ruleTaskTypes = "Microsoft.Exchange.MessagingPolicies.Rules.Tasks."
 
 // row returns the rule as Get-TransportRule shows it.
 func (r transportRule) row() object {
-	var conditions, actions, exceptions any // null if there are none
-	conditions = classNames("FromPredicate", len(r.From) > 0, "SenderDomainIsPredicate", len(r.SenderDomains) > 0,
+	conditions := classNames("FromPredicate", len(r.From) > 0, "SenderDomainIsPredicate", len(r.SenderDomains) > 0,
 		"SentToScopePredicate", r.SentTo != "")
-	actions = classNames("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete,
+	actions := classNames("RejectMessageAction", r.Reason != "" || r.Code != "", "DeleteMessageAction", r.Delete,
 		"PrependSubjectAction", r.Prepend != "")
-	exceptions = classNames("FromPredicate", len(r.ExceptFrom) > 0)
+	exceptions := classNames("FromPredicate", len(r.ExceptFrom) > 0)
 	state := "Disabled"
 	if r.Enabled {
 		state = "Enabled"
@@ -188,8 +186,8 @@ func (r transportRule) row() object {
 	}
 }
 
-// classNames returns the full class names whose flag is true, or nil if there are none.
-// namesAndFlags contains a name, its flag, the next name, and so on.
+// classNames returns the full class names whose flag is true, or nil. namesAndFlags contains a name,
+// its flag, the next name, and so on.
 func classNames(namesAndFlags ...any) any {
 	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {
@@ -210,12 +208,12 @@ func listOrNull(list []string) any {
 	return list
 }
 
-// The limits of transport rules. Sizes and lengths are in bytes.
+// The limits of transport rules.
 const (
 	maxRules    = 300
-	maxRuleSize = 8 << 10
-	maxRuleName = 64
-	maxRuleText = 1024
+	maxRuleSize = 8 << 10 // bytes
+	maxRuleName = 64      // bytes
+	maxRuleText = 1024    // bytes
 )
 
 // ruleParameters returns the parameters that New-TransportRule and Set-TransportRule have in
@@ -233,7 +231,7 @@ func ruleParameters(extra map[string]paramType) map[string]paramType {
 	return parameters
 }
 
-// getRules runs Get-TransportRule. As in Exchange, an unknown identity returns all rules.
+// getRules runs Get-TransportRule. As in Exchange, an unknown identity selects all rules.
 func getRules(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if r := t.rule(call.params.text("Identity")); r != nil {
 		return outcome{rows: []object{r.row()}}
@@ -314,7 +312,8 @@ func removeRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 var statusCodePattern = regexp.MustCompile(`^5\.7\.(1|9[0-9][0-9])$`)
 
 // applyParams sets the properties of a rule from the parameters and checks the rule. A list in the
-// parameters replaces the whole list of the rule. An empty list or null removes the condition.
+// parameters replaces the whole list of the rule. An empty list or null removes the condition or
+// exception.
 func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 	call.applyConditions(r)
 	call.applyTexts(r)

@@ -18,9 +18,9 @@ type messageBatch struct {
 	Count         int       `json:"count"`
 	Recipients    int       `json:"recipients"` // of each message, 0 for one to three in rotation
 	At            time.Time `json:"at"`
-	VisibilityLag lag       `json:"shows"`   // the delay until the trace shows the messages
+	VisibilityLag lag       `json:"shows"`   // until the trace shows the messages
 	Blocked       bool      `json:"stopped"` // a rule blocked the messages
-	Bounced       bool      `json:"bounced"` // the recipient's server refused the messages
+	Bounced       bool      `json:"bounced"` // the recipients' servers refused the messages
 }
 
 // traceRow is one message to one recipient.
@@ -63,7 +63,8 @@ const (
 )
 
 func getTrace(call *invocation, t *tenant, _ map[string]bool) outcome {
-	// The rate limit uses the real clock, not the clock of the sandbox.
+	// The quota uses the real clock: after a jump of the simulated clock back, queries would count
+	// for too long.
 	wallClock := time.Now()
 	t.Exchange.TraceQueryTimes = slices.DeleteFunc(t.Exchange.TraceQueryTimes, func(at time.Time) bool { return wallClock.Sub(at) >= traceQuotaSpan })
 	if len(t.Exchange.TraceQueryTimes) >= cmp.Or(t.Behaviour.TraceQuota, traceQuota) {
@@ -106,8 +107,8 @@ func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	return traceRows
 }
 
-// tracePage returns at most ResultSize rows, and at most as many as the setting TracePage allows.
-// If there are more rows, only a warning says so.
+// tracePage returns at most ResultSize rows, and at most as many as the setting TracePage allows. If
+// it leaves out rows, it returns a warning, but no link to the next page.
 func (call *invocation) tracePage(t *tenant, rows []traceRow) outcome {
 	size := defaultTraceResults
 	if n, ok := call.params["resultsize"].(float64); ok {
@@ -151,7 +152,7 @@ func (call *invocation) traceRowObject(t *tenant, r traceRow) object {
 	case r.Bounced:
 		row["Status"] = "Failed"
 	case call.now.Before(r.VisibilityLag.Until.Add(r.VisibilityLag.Until.Sub(r.VisibilityLag.Since))):
-		// After a row becomes visible, it is pending for the same time again.
+		// A row is pending for the length of its lag after the lag has passed.
 		row["Status"], row["ToIP"] = "Pending", nil
 	}
 	return row
@@ -203,8 +204,7 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// sendMessages records messages that a mailbox sends now or at a given time. The trace shows
-// blocked messages as failed.
+// sendMessages records messages that a mailbox sends at b.At, or now if b.At is zero.
 func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	if b.At.IsZero() {
 		b.At = now
@@ -216,7 +216,7 @@ func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	b.VisibilityLag = startLag(now, t.Behaviour.TraceMS)
 	if b.At.After(now) {
 		b.VisibilityLag = startLag(b.At, t.Behaviour.TraceMS)
-		b.VisibilityLag.Since = now // hasPassed returns true for a lag that starts later
+		b.VisibilityLag.Since = now // hasPassed would return true for a lag that starts at b.At
 	}
 	t.Exchange.SentBatches = append(t.Exchange.SentBatches, b)
 }

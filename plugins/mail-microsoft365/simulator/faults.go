@@ -62,8 +62,8 @@ func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status, re
 	s.writeGraphResult(w, r, result{refusal: refusal.with(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])})
 }
 
-// throttleGraph sets the headers that say what is throttled. If the throttle scope is the
-// application, it also records the wait for all tenants.
+// throttleGraph sets the headers that say what is throttled. If the setting ThrottleScope is
+// applicationScope, it also records the wait for all tenants.
 func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryAfter int) {
 	kind := "Write"
 	if r.Method == http.MethodGet {
@@ -80,7 +80,8 @@ func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryA
 	w.Header().Set("x-ms-throttle-information", kind+"LimitExceeded")
 }
 
-// tenantInToken returns the tid claim of the request's token, or "" if there is no valid token.
+// tenantInToken returns the tid claim of the request's token, or "" if the token is missing or its
+// signature is invalid. The token may have expired.
 func (s *simulator) tenantInToken(r *http.Request) string {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	claims, err := s.registration().verifyToken(token)
@@ -91,10 +92,9 @@ func (s *simulator) tenantInToken(r *http.Request) string {
 	return tid
 }
 
-// failExchange answers with a planned status. The body is empty for 401, 408 and 429. It consists
-// of NUL bytes for 403. It is an exception for 500 and all other statuses below 500, and HTML for
-// the statuses above 500. The exception of a status below 500 reports a permanent error. Use the
-// setting `cmdlets` for temporary exceptions, which have status 400.
+// failExchange answers with a planned status. The body is empty for 401, 408 and 429, NUL bytes for
+// 403, and HTML above 500. For all other statuses it is an exception: a transient one for 500, and a
+// permanent one below 500. The setting Cmdlets can return transient exceptions with status 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:
@@ -119,8 +119,7 @@ func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status 
 	}
 }
 
-// tenantInExchangePath returns the tenant of a path such as
-// /exchange/adminapi/beta/ID/InvokeCommand.
+// tenantInExchangePath returns ID of a path such as /exchange/adminapi/beta/ID/InvokeCommand.
 func tenantInExchangePath(path string) string {
 	parts := strings.Split(path, "/")
 	return parts[min(4, len(parts)-1)]

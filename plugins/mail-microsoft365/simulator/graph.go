@@ -45,8 +45,8 @@ func (s *simulator) graphHandler() http.Handler {
 		s.graphEndpoint([]string{roleReadWrite}, withTenant(createRoleAssignment)))
 	mux.HandleFunc("GET /v1.0/policies/identitySecurityDefaultsEnforcementPolicy",
 		s.graphEndpoint([]string{policyRead}, withTenant(getSecurityDefaults)))
-	// ServeMux has no pattern for a path with (appId='...'). The handler of all remaining paths
-	// therefore answers such a path, and refuses every other path.
+	// ServeMux has no pattern for a path with (appId='...'), so the handler of all remaining paths
+	// answers it.
 	mux.HandleFunc("/", s.graphEndpoint(nil, withTenant(getPrincipalByAppID)))
 	return mux
 }
@@ -70,9 +70,9 @@ type result struct {
 
 func errorResult(e *graphError) result { return result{refusal: e} }
 
-// withTenant returns an operation that calls run with the tenant locked, and saves the tenant.
-// Graph has replicas that lag. For a GET request, run receives the tenant as one of the replicas
-// shows it.
+// withTenant returns an operation that calls run with the tenant locked, and saves the tenant. For a
+// GET request, run receives the tenant as one of the replicas shows it. A GET counts as a read of a
+// list if its path has no {id}.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result
@@ -92,8 +92,8 @@ func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	}
 }
 
-// graphEndpoint returns a handler that authenticates the call, checks that one of the allowed app
-// roles is granted, and calls run. If allowedRoles is nil, no role is required.
+// graphEndpoint returns a handler that authenticates the call, checks that the caller has one of the
+// allowed app roles, and calls run. If allowedRoles is nil, no role is required.
 func (s *simulator) graphEndpoint(allowedRoles []string, run func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.authenticateGraphCall(r)
@@ -149,8 +149,8 @@ func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphEr
 	return c, nil
 }
 
-// tokenIsCurrent reports whether now is within the exp and nbf claims. A token is also accepted up
-// to five minutes before nbf.
+// tokenIsCurrent reports whether now is between the nbf and exp claims, or up to five minutes before
+// nbf.
 func tokenIsCurrent(claims map[string]any, now time.Time) bool {
 	until, _ := claims["exp"].(float64)
 	from, _ := claims["nbf"].(float64)
@@ -203,8 +203,7 @@ func (s *simulator) writeGraphResult(w http.ResponseWriter, r *http.Request, ans
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// resourceUnits returns the cost of a call in resource units, the unit of the throttling limits of
-// Graph.
+// resourceUnits returns the cost of a call in resource units, in which Graph counts its limits.
 func resourceUnits(r *http.Request) int {
 	cost := 1
 	switch {
@@ -228,15 +227,15 @@ type graphError struct {
 	details []map[string]string
 }
 
-// The errors of Graph. The method graphError.with replaces "%s" in their messages by its argument.
+// The errors of Graph.
 var (
 	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}
 	errAudience = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token validation failure. Invalid audience."}
 	errExpired  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Lifetime validation failed, the token is expired."}
-	// errIdentity is the error for a token of a tenant that does not exist or is deleted, that has
-	// not granted consent or has revoked it, or that has disabled the application. It is also the
-	// error for a token of a service principal that a revocation of the consent deleted.
+	// errIdentity is the error if the tenant in the token does not exist, is deleted, has disabled
+	// the application or has not consented to it, and if the token was issued before the consent
+	// was revoked and granted again.
 	errIdentity = graphError{status: 401, code: "Authorization_IdentityNotFound", message: "The identity of the calling application could not be established."}
 	errDenied   = graphError{status: 403, code: "Authorization_RequestDenied", message: "Insufficient privileges to complete the operation."}
 	errNotFound = graphError{status: 404, code: "Request_ResourceNotFound", message: "Resource '%s' does not exist or one of its queried reference-property objects are not present."}
@@ -265,7 +264,7 @@ var (
 	errTimeout     = graphError{status: 504, code: "UnknownError", message: ""}
 )
 
-// with returns the error with "%s" in its text replaced by the subject.
+// with returns a copy of the error with "%s" in its message replaced by subject.
 func (e graphError) with(subject string) *graphError {
 	e.message = strings.TrimSpace(strings.ReplaceAll(e.message, "%s", subject))
 	return &e

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// verificationToken returns the token that proves ownership of a domain. It is always the same for
-// a domain in a tenant, and different in each tenant.
+// verificationToken returns the token that proves ownership of a domain. It never changes for a
+// domain in a tenant, and differs between tenants.
 func (t *tenant) verificationToken(name string) string {
 	return "ms" + deriveDigits(8, "proof", t.ID, name)
 }
@@ -30,7 +30,7 @@ func listVerificationRecords(c *graphCall, t *tenant) result {
 	return c.collection("domains('"+d.Name+"')/verificationDnsRecords", []object{text, mail})
 }
 
-// verifyDomain answers POST /domains/{fqdn}/verify. It queries the DNS for the verification record.
+// verifyDomain answers POST /domains/{fqdn}/verify.
 func verifyDomain(call *graphCall) result {
 	call.s.store.verifyMu.Lock()
 	defer call.s.store.verifyMu.Unlock()
@@ -76,8 +76,8 @@ func dnsRecord(t *tenant, domain, kind, label string) object {
 	}
 }
 
-// listServiceRecords answers GET /domains/{fqdn}/serviceConfigurationRecords. DKIM records are
-// never in this list.
+// listServiceRecords answers GET /domains/{fqdn}/serviceConfigurationRecords. As at Microsoft, the
+// list has no DKIM records.
 func listServiceRecords(c *graphCall, t *tenant) result {
 	found, refusal := c.visibleDomain(t)
 	if refusal != nil {
@@ -117,7 +117,7 @@ func dashedName(domain, suffix string) string {
 	return label
 }
 
-// mailExchange returns the host that receives the domain's mail.
+// mailExchange returns the host in the domain's MX record.
 func (t *tenant) mailExchange(domain string) string {
 	if t.Behaviour.MXStyle[domain] == "classic" {
 		return dashedName(domain, "01b") + ".mail.protection.outlook.com"
@@ -125,12 +125,11 @@ func (t *tenant) mailExchange(domain string) string {
 	return dashedName(domain, "01b") + "." + deriveLetter("mx", domain) + "-v1.mx.microsoft"
 }
 
-// documentationAddr is an address reserved for documentation (RFC 5737), so no host has it. The
-// names of the platform's hosts resolve to it, because the simulator receives no mail.
+// documentationAddr is the address of the platform's hosts, because the simulator receives no mail.
+// It is reserved for documentation (RFC 5737), so no host has it.
 const documentationAddr = "192.0.2.25"
 
-// ownZones returns the platform's own zones. The records of customers refer to names in these
-// zones.
+// ownZones returns the platform's zones, to which the MX, SPF and DKIM records of customers refer.
 func ownZones() map[string][]simulate.Record {
 	address := func(name string) simulate.Record {
 		return simulate.Record{Type: "A", Name: name, Content: documentationAddr, TTL: 300}
@@ -151,8 +150,8 @@ func ownZones() map[string][]simulate.Record {
 	}
 }
 
-// dkimKey is the DKIM public key that the platform publishes at each selector. The private key was
-// deleted, because the simulator signs no mail.
+// dkimKey is the DKIM record that ownZones publishes for each selector. The private key was deleted,
+// because the simulator signs no mail.
 const dkimKey = "v=DKIM1; k=rsa; p=" +
 	"MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtdutiQq6h/2/1kN15htrVNvX++Oh7bq2IYANevhj4slUaJeqYWcQwv/+" +
 	"XMA8GBGbOytSrKiO10LCo9LjemKyyWnZVJyoczc0xEQmSZkz7VyyNBXPHnhhAH8NELls1HSVvBqw2BNjB/DL6POColTt3TSujooi" +

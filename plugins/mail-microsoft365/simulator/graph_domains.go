@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// mailDomain is a domain of a tenant. The tenant stores only its custom domains. initialMailDomain
-// derives the initial domain.
+// mailDomain is a domain of a tenant. The tenant stores only its custom domains, because
+// initialMailDomain derives the initial domain.
 type mailDomain struct {
 	Name          string   `json:"name"`
 	Verified      bool     `json:"verified"`
 	Root          bool     `json:"root"`
 	Default       bool     `json:"default"`
 	Services      []string `json:"services"`
-	VisibilityLag lag      `json:"visible"`  // the delay until GET finds the domain
-	AcceptanceLag lag      `json:"accepted"` // the delay from the enabling of Email until Exchange accepts mail
-	// NegativeCacheLag is the time in which the resolvers still cache that the verification record
-	// is missing.
+	VisibilityLag lag      `json:"visible"`  // until GET finds the domain
+	AcceptanceLag lag      `json:"accepted"` // from the enabling of Email until Exchange accepts mail
+	// NegativeCacheLag is the time for which the resolvers cache that the verification record is
+	// missing.
 	NegativeCacheLag lag `json:"denied"`
 }
 
@@ -58,7 +58,7 @@ func (t *tenant) initialMailDomain() mailDomain {
 }
 
 func listDomains(c *graphCall, t *tenant) result {
-	if c.r.URL.Query().Has("$filter") { // Graph does not support $filter for domains
+	if c.r.URL.Query().Has("$filter") { // not implemented, because tenantry does not filter domains
 		return errorResult(errFilter.with("$filter"))
 	}
 	objects := []object{domainObject(t.initialMailDomain(), nil)}
@@ -70,8 +70,8 @@ func listDomains(c *graphCall, t *tenant) result {
 	return c.collection("domains", objects)
 }
 
-// visibleDomain returns the domain in the path. A new domain is not found at first, as if the
-// replica that answers reads did not have it yet.
+// visibleDomain returns the domain in the path. It does not find a domain whose VisibilityLag has
+// not passed.
 func (c *graphCall) visibleDomain(t *tenant) (mailDomain, *graphError) {
 	name := c.r.PathValue("id")
 	if strings.EqualFold(name, t.initialDomain()) {
@@ -123,21 +123,20 @@ func createDomain(call *graphCall) result {
 	})(call)
 }
 
-// isVerifiedInOtherTenant reports whether another tenant has verified a domain. It locks each
-// tenant in turn, also the caller's own, so the caller must not hold the lock of any tenant.
+// isVerifiedInOtherTenant reports whether another tenant has verified a domain. It locks tenants,
+// including the caller's own, so the caller must not hold the lock of any tenant.
 func (c *graphCall) isVerifiedInOtherTenant(name string) bool {
 	owner := c.s.store.tenantWithDomain(name)
 	return owner != nil && owner != c.file
 }
 
-// isVerifiedOutsideSimulator reports whether the setting Elsewhere lists the domain. An
-// organization outside the simulator then counts as the organization that has verified the domain.
+// isVerifiedOutsideSimulator reports whether the setting Elsewhere lists the domain.
 func (t *tenant) isVerifiedOutsideSimulator(name string) bool {
 	return slices.ContainsFunc(t.Behaviour.Elsewhere, func(d string) bool { return strings.EqualFold(d, name) })
 }
 
 // hasVerifiedParent reports whether a name is below a verified custom domain of the tenant. Such a
-// subdomain needs no verification.
+// subdomain is verified from the start.
 func (t *tenant) hasVerifiedParent(name string) bool {
 	return slices.ContainsFunc(t.Domains, func(d mailDomain) bool {
 		return d.Verified && strings.HasSuffix(name, "."+d.Name)
@@ -176,8 +175,7 @@ func updateDomain(c *graphCall, t *tenant) result {
 	return result{status: http.StatusNoContent}
 }
 
-// setServices changes the services of a domain and reports whether the value is valid. Exchange
-// accepts mail for the domain some time after Email is enabled.
+// setServices changes the services of a domain and reports whether the value is valid.
 func (d *mailDomain) setServices(v any, c *graphCall, t *tenant) bool {
 	writable := []string{"Email", "OfficeCommunicationsOnline", "Yammer"}
 	list, ok := v.([]any)
@@ -219,7 +217,7 @@ func listDomainReferences(c *graphCall, t *tenant) result {
 }
 
 // deleteDomain answers DELETE /domains/{fqdn}. It refuses the initial domain, the default domain,
-// and a domain that users still use.
+// and a domain in the sign-in name or the address of a user.
 func deleteDomain(c *graphCall, t *tenant) result {
 	name := strings.ToLower(c.r.PathValue("id"))
 	d := t.domain(name)
@@ -242,7 +240,7 @@ func (t *tenant) removeDomain(name string) {
 
 // forceDeleteDomain answers POST /domains/{fqdn}/forceDelete. It moves the sign-in names in the
 // domain to the initial domain, and then deletes the domain. If the body sets disableUserAccounts,
-// it also disables the users with these names.
+// it also disables the users whose names it moves. It refuses the default domain.
 func forceDeleteDomain(c *graphCall, t *tenant) result {
 	name := strings.ToLower(c.r.PathValue("id"))
 	d := t.domain(name)

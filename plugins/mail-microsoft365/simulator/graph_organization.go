@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// listOrganization answers GET /organization. The list always has one element, and that element
-// lists only verified domains.
+// listOrganization answers GET /organization with one element, which lists only verified domains.
 func listOrganization(c *graphCall, t *tenant) result {
 	const mail = "Email, OfficeCommunicationsOnline"
 	hasDefault := false
@@ -33,8 +32,8 @@ func listOrganization(c *graphCall, t *tenant) result {
 	}})
 }
 
-// getSecurityDefaults answers whether security defaults are enforced. They block SMTP AUTH with a
-// password.
+// getSecurityDefaults answers whether security defaults are enforced. At Microsoft, they block SMTP
+// AUTH with a password.
 func getSecurityDefaults(c *graphCall, t *tenant) result {
 	return c.entity(http.StatusOK, "policies/identitySecurityDefaultsEnforcementPolicy", object{
 		"id": "00000000-0000-0000-0000-000000000005", "displayName": "Security Defaults",
@@ -49,16 +48,16 @@ type licenses struct {
 	Trial int `json:"trial"`
 }
 
-// product is the product of a subscription, as Microsoft lists it in "Product names and service
-// plan identifiers for licensing".
+// product is the product of a subscription. Its ids and names are those of Microsoft's page "Product
+// names and service plan identifiers for licensing".
 type product struct {
 	sku, name string
 	plans     []object
 }
 
-// These products are Microsoft 365 Business Basic, Office 365 E3 and Power BI, each with some of
-// its service plans. Every tenant has Power BI, which is free. Power BI includes the foundation
-// plan of Exchange, which has no mailbox.
+// The products, each with some of its service plans: Microsoft 365 Business Basic, Office 365 E3,
+// and the free Power BI, which every tenant has. Power BI includes the foundation plan of Exchange,
+// which has no mailbox.
 var (
 	businessBasic = product{"3b555118-da6a-4418-894f-7df1e2096870", "O365_BUSINESS_ESSENTIALS", []object{
 		servicePlan("9aaf7827-d63c-4b61-89c3-182f06f82e5c", "EXCHANGE_S_STANDARD", "User"),
@@ -79,8 +78,8 @@ func servicePlan(id, name, appliesTo string) object {
 	return object{"servicePlanId": id, "servicePlanName": name, "provisioningStatus": "Success", "appliesTo": appliesTo}
 }
 
-// licenses returns the licences in the settings. If there is no setting, it returns one paid
-// licence for each licensed user, but at least one.
+// licenses returns the licences in the settings, or by default one paid licence for each licensed
+// user, but at least one.
 func (t *tenant) licenses() licenses {
 	if t.Behaviour.Licenses != nil {
 		return *t.Behaviour.Licenses

@@ -17,7 +17,6 @@ import (
 
 type object = map[string]any
 
-// baseURL returns the address at which this simulator serves Graph v1.0.
 func (c *graphCall) baseURL() string { return c.s.kit.URL + graphHost + "/v1.0" }
 
 // contextURL returns the value of @odata.context for a path of the metadata.
@@ -29,7 +28,7 @@ func (c *graphCall) entity(status int, path string, o object) result {
 	return result{status: status, body: o}
 }
 
-// collection returns the result with a collection in one page.
+// collection returns a result with all objects in one page.
 func (c *graphCall) collection(path string, objects []object) result {
 	values := []object{}
 	for _, o := range objects {
@@ -38,7 +37,7 @@ func (c *graphCall) collection(path string, objects []object) result {
 	return result{status: http.StatusOK, body: object{"@odata.context": c.contextURL(path), "value": values}}
 }
 
-// selectedProperties returns the names in $select, or nil if there is no $select.
+// selectedProperties returns the names in $select, or nil if $select is missing or empty.
 func selectedProperties(r *http.Request) []string {
 	if text := r.URL.Query().Get("$select"); text != "" {
 		return strings.Split(text, ",")
@@ -61,8 +60,8 @@ func selectProperties(o object, names []string) object {
 	return result
 }
 
-// page returns at most n of the objects, and the link to the next page. $skiptoken determines the
-// first object. The link of the last page is "".
+// page returns at most n of the objects, from the offset in $skiptoken, and the link to the next
+// page, which is "" for the last page.
 func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	start := skipTokenOffset(c.r.URL.Query().Get("$skiptoken"))
 	start = min(start, len(objects))
@@ -73,7 +72,7 @@ func (c *graphCall) page(objects []object, n int) ([]object, string) {
 	return objects[start:end], pageLink(c.s.kit.URL+graphHost, c.r, end)
 }
 
-// skipTokenPrefix is the beginning of each $skiptoken, as at Microsoft.
+// skipTokenPrefix is the beginning of each $skiptoken, as at Graph. Exchange's links use it too.
 const skipTokenPrefix = "RFNwdAIAAQ"
 
 // pageLink returns the link to the page that begins with the row at index from.
@@ -111,8 +110,8 @@ func (c *graphCall) readBody() (object, *graphError) {
 	return body, nil
 }
 
-// rejectUnknown returns an error if the body has a property that is not in names. Annotations are
-// allowed.
+// rejectUnknown returns errProperty if the body has a property that is not in names. Annotations
+// (@odata.…) are allowed.
 func rejectUnknown(body object, names ...string) *graphError {
 	for name := range body {
 		if !slices.Contains(names, name) && !strings.HasPrefix(name, "@odata.") {
@@ -134,8 +133,8 @@ var (
 	andSeparator      = regexp.MustCompile(`\s+and\s+`)
 )
 
-// parseFilter parses comparisons, startswith and endswith, joined by "and". tenantry uses no other
-// form. For any other form, parseFilter returns Graph's error for an unsupported filter.
+// parseFilter parses comparisons with eq and ne, startswith and endswith, joined by "and". tenantry
+// uses no other form. For any other form, parseFilter returns errFilter.
 func parseFilter(text string) ([]clause, *graphError) {
 	if text == "" {
 		return nil, nil
@@ -181,8 +180,8 @@ func (c clause) matches(o object) bool {
 	return strings.HasSuffix(have, want)
 }
 
-// applyFilter returns the objects that match all clauses. It returns an error if a clause uses a
-// property that is not in known.
+// applyFilter returns the objects that match all clauses, or errFilter if a clause uses a property
+// that is not in known.
 func applyFilter(objects []object, clauses []clause, known ...string) ([]object, *graphError) {
 	for _, c := range clauses {
 		if !slices.Contains(known, c.property) {

@@ -38,7 +38,7 @@ func orNull(text string) any {
 	return text
 }
 
-// defaultUserProperties are the properties that Graph returns if there is no $select.
+// defaultUserProperties are the properties of a user that Graph returns without $select.
 var defaultUserProperties = []string{"businessPhones", "displayName", "givenName", "id", "jobTitle", "mail", "mobilePhone",
 	"officeLocation", "preferredLanguage", "surname", "userPrincipalName"}
 
@@ -112,7 +112,8 @@ func countUsers(c *graphCall, t *tenant) result {
 	return result{status: http.StatusOK, body: strconv.Itoa(len(users))}
 }
 
-// visibleUser returns the user in the path. It does not find a user that Graph does not show yet.
+// visibleUser returns the user in the path. It does not find a user whose VisibilityLag has not
+// passed.
 func (c *graphCall) visibleUser(t *tenant) (*user, *graphError) {
 	u := t.user(c.r.PathValue("id"))
 	if u == nil || !u.VisibilityLag.hasPassed(c.now) {
@@ -133,7 +134,6 @@ func getUser(c *graphCall, t *tenant) result {
 	return c.entity(http.StatusOK, "users", found)
 }
 
-// deleteUser answers DELETE /users/{id}. It also deletes the mailbox of the user.
 func deleteUser(c *graphCall, t *tenant) result {
 	u, refusal := c.visibleUser(t)
 	if refusal != nil {
@@ -143,7 +143,7 @@ func deleteUser(c *graphCall, t *tenant) result {
 	return result{status: http.StatusNoContent}
 }
 
-// removeUser removes a user and the mailbox of the user.
+// removeUser removes a user and the user's mailbox.
 func (t *tenant) removeUser(id string) {
 	t.Users = slices.DeleteFunc(t.Users, func(u user) bool { return u.ID == id })
 	t.Exchange.Mailboxes = slices.DeleteFunc(t.Exchange.Mailboxes, func(m mailbox) bool { return m.ObjectID == id })
@@ -177,8 +177,7 @@ func updateUser(c *graphCall, t *tenant) result {
 	return result{status: http.StatusNoContent}
 }
 
-// checkUpdatePermissions returns an error if the caller does not have the permission to change one
-// of the properties.
+// checkUpdatePermissions returns errDenied if the caller must not change one of the properties.
 func (c *graphCall) checkUpdatePermissions(body object) *graphError {
 	for name := range body {
 		ok := c.hasRole(userReadWrite)
@@ -258,8 +257,8 @@ func (u *user) setPassword(v any, bannedWords []string) *graphError {
 	return nil
 }
 
-// isComplex reports whether a password follows Microsoft's rule: it has 8 to 256 characters, from
-// at least three of four classes: lower case, upper case, digits and all others.
+// isComplex reports whether a password follows Microsoft's rule: 8 to 256 characters of at least
+// three of the classes lower case, upper case, digits and others.
 func isComplex(password string) bool {
 	length := utf8.RuneCountInString(password)
 	var characterClasses [4]bool
@@ -284,9 +283,9 @@ func isComplex(password string) bool {
 	return length >= 8 && length <= 256 && classCount >= 3
 }
 
-// isBanned reports whether a password is a banned word after normalization. The normalization
-// removes digits and symbols from both ends, and replaces characters that commonly stand for a
-// letter. Microsoft does not publish its list of banned words, so words is a setting of the tenant.
+// isBanned reports whether a password is a banned word, after digits and symbols at both ends are
+// removed, and characters that commonly stand for a letter are replaced. Microsoft does not publish
+// its list of banned words, so words is a setting of the tenant.
 func isBanned(password string, words []string) bool {
 	word := strings.TrimFunc(strings.ToLower(password), func(r rune) bool { return !unicode.IsLetter(r) })
 	plain := strings.NewReplacer("@", "a", "0", "o", "$", "s", "1", "l").Replace(word)
