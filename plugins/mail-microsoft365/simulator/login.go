@@ -28,7 +28,7 @@ func (s *simulator) loginHandler() http.Handler {
 	return mux
 }
 
-// authority returns the base URL of the login host for a tenant.
+// authority returns the base URL of the login host for a tenant or a shared authority.
 func (s *simulator) authority(tenant string) string { return s.kit.URL + loginHost + "/" + tenant }
 
 // isSharedAuthority reports whether the tenant element of a path is an authority for several
@@ -37,8 +37,8 @@ func isSharedAuthority(name string) bool {
 	return name == "organizations" || name == "common" || name == "consumers"
 }
 
-// tenantInPath returns the tenant in the path. It returns an error if the name has an invalid form,
-// or if no tenant has this name.
+// tenantInPath returns the tenant in the path. It returns errTenantInvalid if the name is neither a
+// GUID nor a domain, and errTenantNotFound if no tenant has this name.
 func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aadsts) {
 	name := r.PathValue("tenant")
 	f := s.store.find(name)
@@ -51,8 +51,8 @@ func (s *simulator) tenantInPath(r *http.Request) (*simulate.File[tenant], *aads
 	return nil, errTenantNotFound.with(name)
 }
 
-// openIDConfiguration answers with the OpenID Connect metadata. The issuer of a shared authority
-// contains the text {tenantid}.
+// openIDConfiguration answers with the OpenID Connect metadata. As at Microsoft, the issuer of a
+// shared authority contains the text {tenantid}.
 func (s *simulator) openIDConfiguration(w http.ResponseWriter, r *http.Request) {
 	name, issuerTenant := r.PathValue("tenant"), "{tenantid}"
 	if !isSharedAuthority(name) {
@@ -115,14 +115,14 @@ var pageFiles embed.FS
 
 var signPage = template.Must(template.ParseFS(pageFiles, "pages/sign.html"))
 
-// page is the content of one HTML page: a form, or only an error message. No page has a script.
+// page is the content of one HTML page: a form, an error message, or both. No page has a script.
 type page struct {
 	Status      int
 	Title       string
 	Problem     string
 	Application string
 	Permissions []string
-	Action      string // the address to which the form is posted, "" for a page without a form
+	Action      string // the URL to which the form is posted, "" for a page without a form
 	Hidden      []hiddenField
 	AskUser     bool
 	Username    string
@@ -143,13 +143,25 @@ func (s *simulator) renderPage(w http.ResponseWriter, p page) {
 	headers.Set("Cache-Control", "no-store")
 	headers.Set("Referrer-Policy", "no-referrer")
 	headers.Set("X-Content-Type-Options", "nosniff")
-	// form-action is not set, because browsers also apply it to the redirect after the form was
-	// posted.
+	// form-action is not set, because browsers also apply it to the redirect that answers the form.
 	headers.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'")
 	w.WriteHeader(p.Status)
 	if err := signPage.Execute(w, p); err != nil {
 		s.logf("page: %v", err)
 	}
+}
+
+// renderForm writes a page whose form asks for a user name. If username is empty, the form suggests
+// an administrator. The page shows refusal if it is not nil.
+func (s *simulator) renderForm(w http.ResponseWriter, r *http.Request, p page, username string, refusal *aadsts) {
+	p.Status, p.Action, p.AskUser, p.Username = http.StatusOK, formAction(r), true, username
+	if username == "" {
+		p.Username = s.suggestedAdmin(r)
+	}
+	if refusal != nil {
+		p.Status, p.Problem = refusal.status, refusal.description(newGUID(), newGUID(), s.kit.Now())
+	}
+	s.renderPage(w, p)
 }
 
 // renderError writes a page with an error that must not be sent to the redirect URI.
@@ -158,7 +170,7 @@ func (s *simulator) renderError(w http.ResponseWriter, e *aadsts) {
 		Problem: e.description(newGUID(), newGUID(), s.kit.Now())})
 }
 
-// guidPattern and domainPattern are the forms in which a request can name a tenant.
+// guidPattern and domainPattern match the two forms of a tenant's name in a request.
 var (
 	guidPattern   = regexp.MustCompile(`^(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	domainPattern = regexp.MustCompile(`^(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
@@ -171,8 +183,7 @@ type aadsts struct {
 	text   string
 }
 
-// The errors of the login host. The method aadsts.with replaces "%s" in their texts by its
-// argument.
+// The errors of the login host.
 var (
 	errScope          = aadsts{70011, "invalid_scope", 400, "The provided request must include a 'scope' input parameter. The provided value for the input parameter 'scope' is not valid. The scope %s is not valid."}
 	errNotConsented   = aadsts{65001, "invalid_grant", 400, "The user or administrator has not consented to use the application with ID '%s'. Send an interactive authorization request for this user and resource."}
@@ -210,7 +221,7 @@ var (
 	errNeedsAdmin     = aadsts{90094, "access_denied", 403, "An administrator of the organization must consent to the permissions that the application asks for. The account '%s' is not one."}
 )
 
-// with returns the error with subject in place of "%s" in its text.
+// with returns a copy of the error with "%s" in its text replaced by subject.
 func (e aadsts) with(subject string) *aadsts {
 	e.text = strings.TrimSpace(strings.ReplaceAll(e.text, "%s", subject))
 	return &e

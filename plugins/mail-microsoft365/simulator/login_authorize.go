@@ -19,7 +19,7 @@ type authorizationCode struct {
 	Scope     string    `json:"scope"`
 	Nonce     string    `json:"nonce"`
 	Challenge string    `json:"challenge"`
-	Method    string    `json:"method"` // "S256" or "plain"
+	Method    string    `json:"method"` // "S256", any other value means plain
 	User      string    `json:"user"`   // object id
 	IssuedAt  time.Time `json:"issued"`
 	Redeemed  bool      `json:"redeemed"`
@@ -28,7 +28,7 @@ type authorizationCode struct {
 // authorize serves the sign-in page of the authorization code flow.
 func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
 	query, app := r.URL.Query(), s.registration()
-	if refusal := s.checkAuthorize(r, query, app); refusal != nil {
+	if refusal := s.checkApplication(r, query, app); refusal != nil {
 		s.renderError(w, refusal)
 		return
 	}
@@ -46,9 +46,9 @@ func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkAuthorize returns the error of a request if that error must not be sent to the redirect URI.
-// It returns nil if there is no such error.
-func (s *simulator) checkAuthorize(r *http.Request, query url.Values, app registration) *aadsts {
+// checkApplication checks the tenant, the application and the redirect URI of a request for a page.
+// Its error must not be sent to the redirect URI, because the URI may not be registered.
+func (s *simulator) checkApplication(r *http.Request, query url.Values, app registration) *aadsts {
 	if !isSharedAuthority(r.PathValue("tenant")) {
 		if _, refusal := s.tenantInPath(r); refusal != nil {
 			return refusal
@@ -65,15 +65,7 @@ func (s *simulator) checkAuthorize(r *http.Request, query url.Values, app regist
 
 // signInPage shows the sign-in form, with an error message if refusal is not nil.
 func (s *simulator) signInPage(w http.ResponseWriter, r *http.Request, username string, refusal *aadsts) {
-	p := page{Status: http.StatusOK, Title: "Sign in", Action: formAction(r), AskUser: true, Username: username,
-		Buttons: []button{{"", "", "Sign in", false}}}
-	if username == "" {
-		p.Username = s.suggestedAdmin(r)
-	}
-	if refusal != nil {
-		p.Status, p.Problem = refusal.status, refusal.description(newGUID(), newGUID(), s.kit.Now())
-	}
-	s.renderPage(w, p)
+	s.renderForm(w, r, page{Title: "Sign in", Buttons: []button{{"", "", "Sign in", false}}}, username, refusal)
 }
 
 func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, query url.Values, app registration) {
@@ -94,7 +86,8 @@ func (s *simulator) signIn(w http.ResponseWriter, r *http.Request, query url.Val
 	}
 }
 
-// issueCode stores a new authorization code for the user and returns it.
+// issueCode stores a new authorization code for the user and returns it. It returns an error if the
+// user is unknown or disabled, if the tenant has not consented, or if the tenant cannot be saved.
 func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app registration, username string) (string, *aadsts) {
 	code := "1." + randomText(48)
 	var refusal *aadsts
@@ -120,8 +113,8 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 	return code, refusal
 }
 
-// deleteOldCodes deletes all codes that were issued more than six lifetimes ago. Until then,
-// checkCode can answer that a code has expired or was used.
+// deleteOldCodes deletes the codes that were issued more than six lifetimes ago. For a younger code,
+// checkCode can answer that the code has expired or was used.
 func (t *tenant) deleteOldCodes(now time.Time) {
 	for code, c := range t.Codes {
 		if now.Sub(c.IssuedAt) > 6*codeLifetime {
@@ -134,8 +127,8 @@ func errorValues(s *simulator, e *aadsts) url.Values {
 	return url.Values{"error": {e.code}, "error_description": {e.description(newGUID(), newGUID(), s.kit.Now())}}
 }
 
-// answerApplication sends the response parameters to the redirect URI in the requested response
-// mode. The form_post page has a button, because it must work without a script.
+// answerApplication sends the response parameters to the redirect URI: as a query, or for the
+// response mode form_post with a form. The form has a button, because no page has a script.
 func (s *simulator) answerApplication(w http.ResponseWriter, r *http.Request, query, response url.Values) {
 	if query.Get("response_mode") != "form_post" {
 		redirect(w, r, query.Get("redirect_uri"), query.Get("state"), response)

@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// appTokenClaims returns the claims of an app-only token. The token contains the roles that the
-// service principal holds now. If a role is granted later, only later tokens contain it.
+// appTokenClaims returns the claims of an app-only token: the app roles and the directory roles of the
+// service principal at the time of issue.
 func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string) map[string]any {
 	now := s.kit.Now()
 	authMethod := "1"
@@ -47,7 +47,7 @@ func (t *tenant) isOfDeletedPrincipal(claims map[string]any) bool {
 	return claims["idtyp"] == "app" && claims["oid"] != t.Grant.Principal
 }
 
-// rolesOfResource returns the granted app roles that belong to the resource with this audience.
+// rolesOfResource returns those of the granted app roles that belong to the API with this audience.
 func rolesOfResource(granted []string, audience string) []string {
 	resource := graphAppID
 	if audience == exchangeAudience {
@@ -164,8 +164,8 @@ func (k signingKey) jwk(issuer string) (map[string]any, error) {
 	}, nil
 }
 
-// verifyToken returns the claims of a token. It fails if no key of the registration has signed the
-// token. It does not check the times of the token.
+// verifyToken returns the claims of a token. It fails if the token is malformed, or if no key of the
+// registration has signed it. It does not check the times of the token.
 func (r registration) verifyToken(token string) (map[string]any, error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {

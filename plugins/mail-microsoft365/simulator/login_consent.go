@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// adminConsent serves the page on which an administrator grants the permissions of the application.
-// It has two versions: /v2.0/adminconsent and /adminconsent.
+// adminConsent serves both versions of the page on which an administrator grants the permissions of
+// the application: /v2.0/adminconsent and /adminconsent.
 func (s *simulator) adminConsent(w http.ResponseWriter, r *http.Request) {
 	query, app := r.URL.Query(), s.registration()
 	if refusal := s.checkConsent(r, query, app); refusal != nil {
@@ -30,20 +30,12 @@ func (s *simulator) adminConsent(w http.ResponseWriter, r *http.Request) {
 // isV2Consent reports whether a request is for the newer version of the page.
 func isV2Consent(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/v2.0/adminconsent") }
 
-// checkConsent returns the error for a request whose page cannot be shown, or nil. Such an error is
-// not sent to the redirect URI, because the URI may not be registered.
+// checkConsent returns the error for a request whose page cannot be shown, or nil.
 func (s *simulator) checkConsent(r *http.Request, query url.Values, app registration) *aadsts {
-	name := r.PathValue("tenant")
-	if !isSharedAuthority(name) {
-		if _, refusal := s.tenantInPath(r); refusal != nil {
-			return refusal
-		}
+	if refusal := s.checkApplication(r, query, app); refusal != nil {
+		return refusal
 	}
-	switch {
-	case !strings.EqualFold(query.Get("client_id"), app.ClientID):
-		return errNoPrincipal.with(query.Get("client_id"))
-	case !app.allowsRedirect(query.Get("redirect_uri")):
-		return errRedirect.with(query.Get("redirect_uri"))
+	switch name := r.PathValue("tenant"); {
 	case isV2Consent(r) && name == "common":
 		return errTenantInvalid.with(name)
 	case isV2Consent(r) && query.Get("scope") != graphAudience+"/.default":
@@ -54,25 +46,17 @@ func (s *simulator) checkConsent(r *http.Request, query url.Values, app registra
 
 // consentPage shows the permissions and a form, with an error message if refusal is not nil.
 func (s *simulator) consentPage(w http.ResponseWriter, r *http.Request, username string, refusal *aadsts) {
-	p := page{Status: http.StatusOK, Title: "Permissions requested", Application: applicationName,
-		Permissions: s.registration().Permissions, Action: formAction(r), AskUser: true, Username: username,
-		Buttons: []button{{"decision", "accept", "Accept", false}, {"decision", "deny", "Cancel", true}}}
-	if username == "" {
-		p.Username = s.suggestedAdmin(r)
-	}
-	if refusal != nil {
-		p.Status, p.Problem = refusal.status, refusal.description(newGUID(), newGUID(), s.kit.Now())
-	}
-	s.renderPage(w, p)
+	s.renderForm(w, r, page{Title: "Permissions requested", Application: applicationName, Permissions: s.registration().Permissions,
+		Buttons: []button{{"decision", "accept", "Accept", false}, {"decision", "deny", "Cancel", true}}}, username, refusal)
 }
 
-// formAction returns the address to which a page posts its form: the path of the request, with the
-// prefix that the router has removed.
+// formAction returns the URL to which a page posts its form: the path and the query of the request,
+// with the path prefix that the router has removed.
 func formAction(r *http.Request) string { return loginHost + r.URL.RequestURI() }
 
-// suggestedAdmin returns the name to prefill: the administrator of the tenant in the path. If the
-// path contains no tenant, it is the administrator of the first tenant that has not consented. If
-// all tenants have consented, it is the administrator of the last tenant.
+// suggestedAdmin returns the administrator of the tenant in the path. If the path names a shared
+// authority, it returns the administrator of the first tenant that has not consented. If all tenants
+// have consented, it returns the administrator of the last one.
 func (s *simulator) suggestedAdmin(r *http.Request) string {
 	candidates := s.store.all()
 	if f := s.store.find(r.PathValue("tenant")); f != nil {
@@ -129,12 +113,13 @@ func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] 
 	return s.store.find(domain)
 }
 
-// grantConsent grants all permissions of the registration, and restores a revoked Exchange role,
-// because the sandbox's consent gives back all that a revocation took. At Microsoft, a consent
-// restores no role. If the consent was revoked, grantConsent creates a new service principal, whose
-// role applies at once. A tenant with bootstrap "denied" does not grant the permission to assign
-// roles. After a new consent, the login host issues tokens only when the tenant's consent delay has
-// passed. If the consent is already granted, the delay does not start again.
+// grantConsent grants the permissions of the registration. In a tenant with bootstrap "denied", it
+// does not grant the permission to assign roles. After a new consent, the login host issues no
+// app-only token until ConsentMS has passed. A repeated consent does not start this delay again.
+//
+// grantConsent also restores a revoked Exchange role, so that a consent undoes a revocation in the
+// sandbox. At Microsoft, a consent restores no role. If the consent was revoked, grantConsent creates
+// a new service principal, and the restored role applies at once.
 func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
@@ -166,8 +151,8 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 	return refusal
 }
 
-// consentError returns the error with which the tenant rejects consent, or nil. The setting
-// ConsentBusy applies to one request, so the method clears it.
+// consentError returns the error with which the tenant rejects consent, or nil. It clears the setting
+// ConsentBusy, which applies to one request.
 func (t *tenant) consentError(app registration) *aadsts {
 	if t.Behaviour.ConsentBusy {
 		t.Behaviour.ConsentBusy = false
@@ -203,7 +188,8 @@ func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request
 	redirect(w, r, query.Get("redirect_uri"), query.Get("state"), response)
 }
 
-// redirect sends the browser to a registered redirect URI with the parameters in response.
+// redirect sends the browser to a registered redirect URI with the state and the parameters in
+// response.
 func redirect(w http.ResponseWriter, r *http.Request, uri, state string, response url.Values) {
 	if state != "" {
 		response.Set("state", state)

@@ -53,8 +53,8 @@ func (s *simulator) issueToken(r *http.Request) (map[string]any, *aadsts) {
 	return nil, errGrantType.with(req.form.Get("grant_type"))
 }
 
-// authenticateClient checks the credential of the application. The credential is a secret in the
-// form or in HTTP Basic, or an assertion that is signed with a registered certificate.
+// authenticateClient checks the credential of the application: a secret in the form or in HTTP Basic,
+// or an assertion that is signed with a registered certificate.
 func (s *simulator) authenticateClient(req *tokenRequest, r *http.Request) *aadsts {
 	id, secret := req.form.Get("client_id"), req.form.Get("client_secret")
 	if user, password, ok := r.BasicAuth(); ok {
@@ -90,8 +90,8 @@ const (
 	exchangeAudience = "https://outlook.office365.com"
 )
 
-// clientCredentials issues an app-only token. It issues the token even if no app role is granted.
-// The API then refuses the calls.
+// clientCredentials issues an app-only token, even if the application has no app role of the API. The
+// API then refuses the calls.
 func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
 	scope := req.form.Get("scope")
 	audience, ok := strings.CutSuffix(scope, "/.default")
@@ -149,8 +149,8 @@ func (s *simulator) tokenError(t *tenant, app registration, audience string) *aa
 // The form of a client assertion, and the limits of its lifetime.
 const (
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// assertionLife is how far in the future an assertion may expire. assertionSkew is the
-	// tolerated clock difference.
+	// An assertion may expire at most assertionLife in the future. assertionSkew is the tolerated
+	// clock difference.
 	assertionLife = 10 * time.Minute
 	assertionSkew = 5 * time.Minute
 )
@@ -184,8 +184,8 @@ func (s *simulator) checkAssertion(req tokenRequest, assertion string) *aadsts {
 	return nil
 }
 
-// certificate returns the registered certificate whose thumbprint is in the header of an assertion,
-// or nil.
+// certificate returns the registered certificate whose thumbprint, x5t#S256 or x5t, is in the header
+// of an assertion, or nil.
 func (r registration) certificate(header map[jose.HeaderKey]any) *x509.Certificate {
 	for _, text := range r.Certificates {
 		block, _ := pem.Decode([]byte(text))
@@ -205,7 +205,7 @@ func (r registration) certificate(header map[jose.HeaderKey]any) *x509.Certifica
 	return nil
 }
 
-// redeemCode answers grant_type=authorization_code with an ID token and an access token.
+// redeemCode redeems an authorization code for an ID token and an access token.
 func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
 	f, refusal := s.tenantInPath(r)
 	if refusal != nil {

@@ -17,14 +17,13 @@ import (
 
 const applicationName = "tenantry"
 
-// registration is the application as it is registered with Microsoft. It is the same in every
-// tenant.
+// registration is the application as it is registered with Microsoft, for all tenants.
 type registration struct {
-	// Seed is different in each data folder, so two sandboxes never have tenants with the same id.
+	// Seed is random in each data folder, so two sandboxes never have tenants with the same id.
 	Seed     string `json:"seed"`
 	ClientID string `json:"client_id"`
 	Secret   string `json:"secret"`
-	// ExpiredSecret is an earlier secret of the registration.
+	// ExpiredSecret is a secret that the login host refuses as expired.
 	ExpiredSecret string       `json:"expired_secret"`
 	Certificates  []string     `json:"certificates"` // PEM
 	RedirectURIs  []string     `json:"redirect_uris"`
@@ -33,8 +32,8 @@ type registration struct {
 	Keys          []signingKey `json:"keys"` // the last key signs
 }
 
-// openRegistration returns the registration in the data folder, and creates it if there is none. If
-// the folder already has keys, it keeps them.
+// openRegistration returns the registration in the data folder, and creates a missing one. A test can
+// store only the keys, because generating a key is slow.
 func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	f, err := simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{})
 	if err != nil {
@@ -76,9 +75,8 @@ func (s *simulator) registration() registration {
 	return current
 }
 
-// signingKeys returns the keys of the registration. The last key signs. The first call generates
-// the first key. Generating it at the start of the simulator would take longer than the rest of the
-// start.
+// signingKeys returns the keys of the registration. It generates the first key when the key is first
+// needed, because this takes longer than the rest of the simulator's start.
 func (s *simulator) signingKeys() ([]signingKey, error) {
 	s.firstKeyMu.Lock()
 	defer s.firstKeyMu.Unlock()
@@ -100,8 +98,8 @@ func (s *simulator) signer() (signingKey, error) {
 	return keys[len(keys)-1], nil
 }
 
-// allowsRedirect reports whether a redirect URI is registered. The comparison is exact, with one
-// exception: like Microsoft, it ignores the ports of loopback URIs.
+// allowsRedirect reports whether a redirect URI is registered and has no fragment. Like Microsoft, it
+// ignores the ports of loopback URIs.
 func (r registration) allowsRedirect(uri string) bool {
 	requested, err := url.Parse(uri)
 	if err != nil || requested.Fragment != "" {
@@ -126,10 +124,10 @@ func withoutLoopbackPort(uri string) string {
 	return u.String()
 }
 
-// controlApp changes the members of the registration that the body contains.
+// controlApp answers POST /_control/app.
 func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		Certificate   *string   `json:"certificate"` // PEM, is added to the registered certificates
+		Certificate   *string   `json:"certificate"` // PEM, added to the registered certificates
 		RedirectURIs  *[]string `json:"redirect_uris"`
 		Permissions   *[]string `json:"permissions"`
 		WidsInIDToken *bool     `json:"wids_in_id_token"`

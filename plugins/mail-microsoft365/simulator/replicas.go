@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// replicas configures the replicas of a host, Graph or Exchange. Two replicas answer the reads of a
-// host. One replica is up to date. The other replica lags: it shows the state of LagMS milliseconds
-// ago. A write always works on the newest state.
+// replicas configures the two replicas that answer the reads of a host, Graph or Exchange. One
+// replica is up to date. The other replica lags: it shows the state of LagMS milliseconds ago. A
+// write works on the newest state.
 type replicas struct {
 	LagMS int `json:"lag_ms"`
-	// Answers determines which reads the lagging replica answers: "lists", "objects" (reads of one
-	// object), "all", or "alternate" for every second read. If it is empty, the lagging replica
-	// answers no read.
+	// Answers determines which reads the lagging replica answers: "lists", "objects" (all reads that
+	// name an object), "all", or "alternate" for every second read. If it is empty, the lagging
+	// replica answers no read.
 	Answers string `json:"answers"`
 }
 
@@ -51,7 +51,7 @@ func (r replicas) laggingAnswers(isList bool, n int) bool {
 type snapshot struct {
 	At time.Time `json:"at"`
 
-	// The objects of Graph. Exchange also derives its accepted domains from Domains.
+	// The objects of Graph. Exchange also uses Domains and Users.
 	Domains     []mailDomain     `json:"domains"`
 	Users       []user           `json:"users"`
 	Assignments []roleAssignment `json:"assignments"`
@@ -65,8 +65,7 @@ type snapshot struct {
 	Rules            []transportRule `json:"rules"`
 }
 
-// newSnapshot returns the present state of the tenant. Later changes of the tenant do not change
-// it.
+// newSnapshot returns a copy of the current state of the tenant.
 func newSnapshot(t *tenant, now time.Time) snapshot {
 	return snapshot{
 		At: now, Domains: slices.Clone(t.Domains), Users: slices.Clone(t.Users), Assignments: slices.Clone(t.Assignments),
@@ -86,16 +85,16 @@ func (s snapshot) view(t *tenant) *tenant {
 	return &view
 }
 
-// history holds the snapshots of a tenant that a lagging replica may still show, oldest first. It
-// also counts the reads at each host.
+// history holds the snapshots of a tenant that a lagging replica may still show, oldest first, and
+// counts the reads at each host.
 type history struct {
 	Snapshots     []snapshot `json:"snapshots,omitempty"`
 	GraphReads    int        `json:"graph_reads,omitempty"`
 	ExchangeReads int        `json:"exchange_reads,omitempty"`
 }
 
-// recordSnapshot adds the state of the tenant to its history if it has changed, and deletes
-// snapshots that are too old to be shown. If no replica lags, it deletes all of them.
+// recordSnapshot adds the state of the tenant to its history if the state has changed, and deletes
+// snapshots that are too old to be shown. If no replica lags, it clears the history.
 func (t *tenant) recordSnapshot(now time.Time) {
 	longestLag := max(t.Behaviour.GraphReplicas.lag(), t.Behaviour.ExchangeReplicas.lag())
 	if longestLag == 0 {
@@ -118,8 +117,8 @@ func (t *tenant) recordSnapshot(now time.Time) {
 	t.History.Snapshots = snapshots
 }
 
-// replicaOf returns the tenant as shown by the replica that answers the next read at a host. isList
-// is true if the read returns a list. reads is the counter of the reads at the host.
+// replicaOf returns the tenant as the replica shows it that answers the next read at a host. reads is
+// the counter of the reads at the host.
 func (t *tenant) replicaOf(r replicas, reads *int, isList bool, now time.Time) *tenant {
 	*reads++
 	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.laggingAnswers(isList, *reads) {

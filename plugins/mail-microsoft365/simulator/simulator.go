@@ -3,18 +3,18 @@
 // Package simulator is a stand-in for Microsoft 365 on loopback. It serves the login host,
 // Microsoft Graph and the Exchange admin endpoint, each under its own path prefix.
 //
-// The answers follow Microsoft's documentation, including errors and delays. The README in this
-// folder lists documented behaviours and the tests that show them. New is the entry point.
-// `mail-microsoft365 simulate` and the tests call it. The sandbox is `tenantry dev`, which starts
-// the simulator. Every tenant is one value of type tenant, stored in one file.
+// The README in this folder lists the control calls, the settings, and which test covers which
+// documented behaviour. `mail-microsoft365 simulate` and tests call New. The sandbox, `tenantry dev`,
+// starts the simulator. Every tenant is one value of type tenant, stored in one file.
 //
 //   - simulator.go: New, the routing of requests to the three hosts, and the name of each request
 //     for the journal and for planned faults. Start here.
-//   - store.go, tenant.go: the tenants on disk, and derived ids. behaviour.go: the settings and
-//     the delays of one tenant.
-//   - registration.go: the application as it is registered with Microsoft, the same for all
-//     tenants.
-//   - login*.go: the login host. Endpoints, consent, sign-in, tokens, claims and AADSTS errors.
+//   - store.go, tenant.go: the tenants on disk, and derived ids. behaviour.go: the settings of one
+//     tenant.
+//   - registration.go: the application as it is registered with Microsoft, for all tenants, and the
+//     control call that changes it.
+//   - login*.go, pages/: the login host. Endpoints, consent, sign-in, tokens, claims and AADSTS
+//     errors.
 //   - graph*.go: Microsoft Graph v1.0. graph.go has the routes, the authentication and the errors.
 //     graph_query.go has $select, $filter and paging. The other files have the resources.
 //   - exchange*.go: the Exchange admin endpoint. exchange.go runs InvokeCommand.
@@ -22,8 +22,9 @@
 //     exceptions. The other files run the cmdlets.
 //   - replicas.go: the replicas of Graph and Exchange, which can lag.
 //   - violations.go: the rules that requests must not break. The journal records broken rules.
-//   - control.go: the control calls of the sandbox. faults.go: the answer to a planned fault.
-//   - dns.go: the DNS client that verifies domains and DKIM records.
+//   - control.go: the other control calls. faults.go: the answer to a planned fault.
+//   - dns.go: the DNS client that finds verification and DKIM records.
+//   - openapi/: a package for tests, which checks requests and answers of Graph.
 package simulator
 
 import (
@@ -43,20 +44,19 @@ const (
 	exchangeHost = "/exchange"
 )
 
-// simulator is one running simulator. kit is the code that all simulators share. app is the
-// registration of the application. hosts maps a path prefix to its handler.
+// simulator implements simulate.Provider.
 type simulator struct {
 	kit             *simulate.Kit
 	app             *simulate.File[registration]
 	store           *store
-	hosts           map[string]http.Handler
+	hosts           map[string]http.Handler // keyed by path prefix
 	tokenRequests   tokenCounter
 	applicationWait applicationWait
 	firstKeyMu      sync.Mutex // ensures that only one call generates the first signing key
 }
 
-// New returns the handler of the simulator, and the settings and secrets with which the plugin
-// reaches it. It fails if the state in options.DataDir cannot be read or created.
+// New returns the handler of the simulator, and the line that the simulator prints when it is ready.
+// It fails if the state in options.DataDir cannot be read or created, or if options.URL is invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open("microsoft365", options)
 	if err != nil {
@@ -97,14 +97,14 @@ func (s *simulator) ready() simulate.Ready {
 	}
 }
 
-// logf writes one line to the log of the simulator, if it has a log.
+// logf writes one line to the log of the simulator, if there is a log.
 func (s *simulator) logf(format string, args ...any) {
 	if s.kit.Log != nil {
 		_, _ = fmt.Fprintf(s.kit.Log, "simulator microsoft365: "+format+"\n", args...)
 	}
 }
 
-// ServeHTTP passes the request to the handler of its host. It implements simulate.Provider.
+// ServeHTTP implements simulate.Provider.
 func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h, ok := s.hosts[hostPrefix(r)]; ok {
 		h.ServeHTTP(w, r)
@@ -119,9 +119,8 @@ func hostPrefix(r *http.Request) string {
 	return "/" + first
 }
 
-// Call describes a request for the journal and for planned faults. The scope of a Retry-After is
-// the host and the tenant. applicationWait covers the throttle scope "Application". Call implements
-// simulate.Provider.
+// Call implements simulate.Provider. The scope of a Retry-After is the host and the tenant. For the
+// throttle scope "Application", see applicationWait.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)
 	call := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}
@@ -139,15 +138,16 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 		call.Operation = path[strings.LastIndex(path, "/")+1:]
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 		call.Scope = loginHost + "/" + name
-		// Of the calls to the login host, only a consent counts as a change of the tenant.
+		// Of the calls to the login host, only the form of a consent counts as a write.
 		call.Write = call.Write && call.Operation == "adminconsent"
 	}
 	call.Violation = s.violation(r, call, body)
 	return call
 }
 
-// exchangeOperation returns the name of the cmdlet, and whether the call can change something.
-// Cmdlets that begin with "Get-" and calls other than InvokeCommand change nothing.
+// exchangeOperation returns the name of the cmdlet, or else the last element of the path, and whether
+// the call can change something. Cmdlets that begin with "Get-" and calls other than InvokeCommand
+// change nothing.
 func exchangeOperation(path string, body []byte) (string, bool) {
 	if !strings.HasSuffix(path, "/InvokeCommand") {
 		return path[strings.LastIndex(path, "/")+1:], false
@@ -159,8 +159,8 @@ func exchangeOperation(path string, body []byte) (string, bool) {
 	return request.CmdletInput.CmdletName, !strings.HasPrefix(strings.ToLower(request.CmdletInput.CmdletName), "get-")
 }
 
-// graphOperation returns the operation's name as in Graph's OpenAPI description, such as
-// domain.create.
+// graphOperation returns a name of the operation, such as domain.create or
+// domain.list-verificationDnsRecords.
 func graphOperation(method, path string) string {
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(path, "/v1.0"), "/"), "/")
 	collection, _, _ := strings.Cut(parts[0], "(")

@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// store holds the tenants. Each tenant is one file in dir.
+// store holds the tenants.
 type store struct {
-	dir string
+	dir string // has one file for each tenant
 
 	mu      sync.Mutex
 	tenants []*simulate.File[tenant]
@@ -105,9 +105,13 @@ func (s *store) tenantWithDomain(domain string) *simulate.File[tenant] {
 	return nil
 }
 
-// guid derives a version 4 UUID from its parts. The same parts always result in the same UUID.
+func digest(parts []string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+}
+
+// guid derives a UUID in the form of version 4 from parts.
 func guid(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	sum := digest(parts)
 	sum[6] = sum[6]&0x0f | 0x40
 	sum[8] = sum[8]&0x3f | 0x80
 	digits := hex.EncodeToString(sum[:16])
@@ -116,28 +120,28 @@ func guid(parts ...string) string {
 
 func newGUID() string { return guid(randomText(16)) }
 
-// deriveDigits derives n decimal digits from parts.
+// deriveDigits derives n decimal digits from parts. n is at most 20.
 func deriveDigits(n int, parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	sum := digest(parts)
 	number := fmt.Sprintf("%020d", binary.BigEndian.Uint64(sum[:8]))
 	return number[len(number)-n:]
 }
 
 // deriveLetter derives one lower-case letter from parts.
 func deriveLetter(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	sum := digest(parts)
 	return string(rune('a' + sum[0]%26))
 }
 
-// deriveText derives an opaque text from parts: a SHA-256 sum in base64url.
+// deriveText derives an opaque text of 43 characters from parts.
 func deriveText(parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	sum := digest(parts)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // randomText returns n random bytes in base64url.
 func randomText(n int) string {
 	raw := make([]byte, n)
-	_, _ = rand.Read(raw) // never fails, by its documentation
+	_, _ = rand.Read(raw) // according to its documentation, it never fails
 	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -35,13 +35,12 @@ func (t *tenant) adminName() string { return "admin@" + t.initialDomain() }
 
 type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
-	// Principal is the object id of the application's service principal. A revocation deletes the
-	// service principal with its roles, and the next consent creates a new one.
+	// Principal is the object id of the application's service principal. A revocation of the consent
+	// deletes the service principal with its roles, and the next consent creates a new one.
 	Principal     string   `json:"principal"`
-	VisibilityLag lag      `json:"visible"` // the delay until the login host issues tokens
+	VisibilityLag lag      `json:"visible"` // until the login host issues app-only tokens
 	Roles         []string `json:"roles"`   // names of app roles
-	// ExchangeRoleRevoked is true if the Exchange role was revoked. The next consent restores the
-	// role.
+	// ExchangeRoleRevoked means that the next consent restores the Exchange role.
 	ExchangeRoleRevoked bool `json:"exchange_role_revoked"`
 }
 
@@ -54,7 +53,7 @@ type roleAssignment struct {
 	ID        string `json:"id"`
 	Principal string `json:"principal"`
 	Role      string `json:"role"`      // template id
-	EffectLag lag    `json:"effective"` // the delay until the role is in effect
+	EffectLag lag    `json:"effective"` // until the role is in effect
 }
 
 // user is a user object of the directory. Every mailbox except a system mailbox belongs to a user.
@@ -70,7 +69,7 @@ type user struct {
 	Licensed      bool      `json:"licensed"`
 	HomeTenant    string    `json:"home"` // the id of a guest's own tenant, "" for other users
 	Created       time.Time `json:"created"`
-	VisibilityLag lag       `json:"visible"` // the delay until Graph shows the user
+	VisibilityLag lag       `json:"visible"` // until Graph shows the user
 }
 
 // user returns the user with this object id or sign-in name, or nil.
@@ -83,9 +82,9 @@ func (t *tenant) user(key string) *user {
 	return nil
 }
 
-// findSignInUser returns the user for the name that a person types at sign-in, or nil. A guest
-// signs in with the address in the guest's home organization. The address guest@ with the initial
-// domain of this tenant is also accepted.
+// findSignInUser returns the user for the name that a person types at sign-in, or nil. The guest can
+// sign in with the address in the guest's home organization, or with guest@ and the initial domain of
+// this tenant.
 func (t *tenant) findSignInUser(name string) *user {
 	if u := t.user(name); u != nil {
 		return u
@@ -117,8 +116,8 @@ func (t *tenant) directoryRolesOf(principal string, at time.Time) []string {
 	return ids
 }
 
-// domainPrefix returns the letters a-z and the digits of a name in lower case, at most 20
-// characters. The initial domain begins with this text.
+// domainPrefix returns the first 20 letters a-z and digits of a name, in lower case. The initial
+// domain begins with this text.
 func domainPrefix(name string) string {
 	prefix := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -141,8 +140,8 @@ func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
 		t.Users = append(t.Users, user{ID: key(p.local), UPN: upn, Mail: upn, Nickname: p.local,
 			DisplayName: p.name, Enabled: true, PasswordSet: true, Licensed: p.role != "", Created: now})
 	}
-	// The guest holds the same role as the administrator, so a client that refuses guests must
-	// check their home tenant.
+	// The guest holds the same role as the administrator, so that tests notice a client that does not
+	// check the home tenant.
 	t.Users = append(t.Users, user{ID: key("guest"), UPN: "guest_partner.example#EXT#@" + t.initialDomain(),
 		Mail: "guest@partner.example", Nickname: "guest", DisplayName: "Gil Guest", Enabled: true,
 		HomeTenant: key("guest's home"), Created: now})
@@ -219,8 +218,8 @@ var appRoles = map[string]appRole{
 	exchangeManageApps: {"dc50a0fb-09a3-484d-be87-e023b12c6440", exchangeAppID},
 }
 
-// defaultPermissions returns the app roles of a new registration. Application.Read.All is not among
-// them, so Graph refuses requests of the application for service principals.
+// defaultPermissions returns the app roles of a new registration. They lack Application.Read.All, so
+// Graph refuses requests of the application for service principals.
 func defaultPermissions() []string {
 	return []string{domainReadWrite, organizationRead, userReadWrite, passwordReadWrite, enableAccount,
 		roleReadWrite, roleRead, policyRead, exchangeManageApps}

@@ -14,20 +14,20 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// The rules for clients that a request can break. The simulator still answers such a request, but
-// records the rule in the journal.
+// The rules for clients that a request can break. The journal records the broken rule.
+// simulate.IgnoredRetryAfter is one more rule.
 const (
-	noUserAgent       = "no_user_agent"        // the request does not name its application
+	noUserAgent       = "no_user_agent"        // User-Agent is missing or is the default of Go
 	noClientRequestID = "no_client_request_id" // client-request-id is missing or is not a GUID
 	noConsistency     = "no_consistency_level" // $count and $search need ConsistencyLevel: eventual
 	pageTooLarge      = "page_too_large"       // $top above 999
 	noAnchor          = "no_anchor_mailbox"    // without X-AnchorMailbox, a request may reach a server with old data
-	tokenLoop         = "token_loop"           // the client requested the same token too often
+	tokenLoop         = "token_loop"           // the client requested an app-only token too often
 )
 
-// A client may request at most maxTokenRequests tokens for one API of one tenant within
-// tokenWindow. Microsoft does not publish its own limit. A client that caches tokens needs far
-// fewer, because a token is valid for about an hour.
+// A client may request at most maxTokenRequests app-only tokens for one API of one tenant within
+// tokenWindow. Microsoft does not publish its own limit. A client that caches tokens needs far fewer
+// requests, because a token is valid for about an hour.
 const (
 	maxTokenRequests = 20
 	tokenWindow      = 5 * time.Minute
@@ -70,8 +70,8 @@ type tokenCounter struct {
 	times map[string][]time.Time
 }
 
-// countAndCheck counts a request for an app-only token, and reports whether there were too many. It
-// does not count other requests to the token endpoint.
+// countAndCheck counts a request for an app-only token, and reports whether there were too many. For
+// other requests it returns false.
 func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) bool {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || form.Get("grant_type") != "client_credentials" {
@@ -103,7 +103,7 @@ type applicationWait struct {
 // may have sent such a call before it received that answer.
 const inFlightTolerance = 200 * time.Millisecond
 
-// extend records that the simulator answers with a Retry-After now.
+// extend records that the simulator answers with a Retry-After of this many seconds now.
 func (a *applicationWait) extend(now time.Time, retryAfter int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi checks requests and answers of Graph against Microsoft's OpenAPI description.
-// Only tests import it.
+// Package openapi checks requests and answers of Graph against the OpenAPI description in
+// simulator/testdata. Only tests import it.
 package openapi
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Description is the OpenAPI description of the parts of Graph that tenantry uses. The keys match
-// the paths of requests.
+// Description has the described paths of Graph. The keys match the paths of requests.
 type Description map[*regexp.Regexp]*openapi3.PathItem
 
 // templateParameter matches a parameter in a quoted path template.
@@ -77,8 +76,8 @@ func CheckAnswer(operation *openapi3.Operation, status int, body []byte) error {
 	return checkBody(described.Value.Content, body, openapi3.VisitAsResponse())
 }
 
-// dateTimeFormat accepts a date-time without an offset. In the description, the date in an error
-// has the format date-time, which requires an offset. Graph omits the offset.
+// dateTimeFormat accepts a date-time without an offset, which the format requires, because Graph
+// omits the offset of the date in an error.
 var dateTimeFormat = openapi3.WithStringFormatValidator("date-time",
 	openapi3.NewRegexpFormatValidator(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`))
 
@@ -100,10 +99,10 @@ func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidatio
 	return checkProperties(schema, body)
 }
 
-// checkProperties returns an error if a property is not in the description. The schemas allow
-// additional properties, so they would not catch a misspelled name. checkProperties ignores
-// annotations. It skips a list element with a type annotation, because the element can have the
-// properties of a derived type.
+// checkProperties returns an error if a property of body, or of an element of its list "value", is
+// not in the description. The schemas allow additional properties, so they would not catch a
+// misspelled name. checkProperties ignores annotations. It skips a list element with a type
+// annotation, because the element can have the properties of a derived type.
 func checkProperties(schema *openapi3.Schema, body any) error {
 	object, _ := body.(map[string]any)
 	for name := range object {
