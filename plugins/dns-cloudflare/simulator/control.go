@@ -19,7 +19,7 @@ import (
 //	PUT /_control/token                   {"status": "disabled"}: sets the status of all tokens
 //	POST /_control/credentials            {"customer": "word"}: creates a token for the customer
 //
-// In a sandbox, the control calls of the sandbox create the zones.
+// In a sandbox, the first of these calls creates no zone, because only the sandbox creates zones.
 func (sim *simulator) controls() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ type zone struct {
 	Name    string   `json:"name"`
 	Status  string   `json:"status"`
 	Records []record `json:"records"`
-	// Version and NameServers are the version and the name servers of the zone in the sandbox.
+	// Version and NameServers are those of the zone in the sandbox.
 	Version     uint32   `json:"version,omitempty"`
 	NameServers []string `json:"name_servers,omitempty"`
 }
@@ -70,8 +70,7 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	answer(w, onPage, info)
 }
 
-// syncOrFail synchronizes a zone with the sandbox, or all zones if name is empty. If that fails, it
-// answers the request and returns false.
+// syncOrFail is syncFromSandbox for a request. If it fails, it answers the request and returns false.
 func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
 	sim.editMu.Lock()
 	defer sim.editMu.Unlock()
@@ -111,8 +110,8 @@ func (z *zone) apiDoc() map[string]any {
 	}
 }
 
-// unicodeName returns a name as the API returns the names of zones. The API returns the names of
-// records with A-labels.
+// unicodeName returns the name of a zone as the API returns it. The API returns the names of records
+// with A-labels.
 func unicodeName(name string) string {
 	if unicode, err := idna.ToUnicode(name); err == nil {
 		return unicode
@@ -129,7 +128,7 @@ func (s *state) byID(id string) *zone {
 	return nil
 }
 
-// zoneName returns the name of the zone with this id. ok is false if there is no such zone.
+// zoneName returns the name of the zone with this id. ok is false for an unknown id.
 func (sim *simulator) zoneName(id string) (name string, ok bool) {
 	sim.file.View(func(s *state) {
 		if z := s.byID(id); z != nil {

@@ -29,9 +29,9 @@ func newSandboxClient(base string) *sandboxClient {
 	return &sandboxClient{base, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// The JSON documents of the sandbox's calls. For a record with the Mode "proxied" or "flattened",
-// Cloudflare answers with addresses that are not in the record. A record with an empty Mode is
-// served unchanged.
+// The JSON documents of the sandbox's calls. If the Mode of a record is "proxied" or "flattened", the
+// DNS server answers with addresses instead of the record. If Mode is empty, it serves the record
+// unchanged.
 type (
 	sandboxZone struct {
 		Name                  string          `json:"name"`
@@ -54,11 +54,10 @@ type (
 	}
 )
 
-// errZoneChanged is the error of edit for a zone that was changed after it was read.
+// errZoneChanged is the error of sandboxClient.edit for a zone that has a different version.
 var errZoneChanged = errors.New("the zone has changed in the sandbox")
 
-// zones returns the zones that are hosted at Cloudflare. If name is not empty, it returns only the
-// zone with this name.
+// zones returns the zones at Cloudflare, or only the zone with this name if name is not empty.
 func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
 	var out []sandboxZone
 	query := url.Values{"provider": {provider}}
@@ -70,7 +69,7 @@ func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, 
 }
 
 // edit replaces the records of the zone in the sandbox. It fails with errZoneChanged if that zone
-// does not have zone.Version any more.
+// does not have zone.Version any more, and with a refusal if the sandbox cannot serve the records.
 func (c *sandboxClient) edit(ctx context.Context, zone sandboxZone) error {
 	return c.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(zone.Name), zone, nil)
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the DNS part of Cloudflare's API v4: zones, records and batch
-// requests, the verification of tokens, rate limits and error codes.
+// Package simulator simulates a part of Cloudflare's API v4: lists of zones and records, batches of
+// changes of records, the verification of tokens, rate limits and error codes.
 //
 //   - simulator.go: New, the routes and the answer format. Start here.
 //   - records.go, transaction.go: zones, records and batches.
 //   - tokens.go: tokens and their rate limits.
 //   - control.go: the control calls.
-//   - sync.go, sandbox.go: synchronization with the zones of a sandbox.
+//   - sync.go, sandbox.go: edits of a zone, and synchronization with the zones of a sandbox.
 package simulator
 
 import (
@@ -42,7 +42,7 @@ type simulator struct {
 	mux     *http.ServeMux
 	sandbox *sandboxClient // nil outside a sandbox, where the zones exist only in the state
 
-	editMu sync.Mutex // held while the state is synchronized with the sandbox, and while a zone is edited
+	editMu sync.Mutex // held while zones are synchronized with the sandbox, and while records are edited
 
 	rateLimits rateLimits
 }
@@ -103,8 +103,8 @@ func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retry
 // the request.
 func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	token := sim.token(r)
-	// The simulator counts calls by the real clock. The simulated clock can move back, and a token
-	// would then be blocked for too long.
+	// The limits use the real clock: after a jump of the simulated clock back, a token would be
+	// blocked for too long.
 	remaining, wait := sim.rateLimits.count(token, time.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, maxCalls, int(rateWindow.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, remaining, int(wait.Seconds())))
@@ -146,9 +146,9 @@ func refuse(w http.ResponseWriter, status, code int, text string) {
 	})
 }
 
-// page returns the page of a list that the query parameters `page` and `per_page` select. It
-// returns false if a parameter is invalid. Without parameters, the page is 1 and its size is
-// defaultSize. A `per_page` above maxSize is invalid.
+// page returns the page of a list that the query parameters `page` (by default 1) and `per_page` (by
+// default defaultSize) select. It returns false if a parameter is invalid, or `per_page` is above
+// maxSize.
 func page[T any](r *http.Request, list []T, defaultSize, maxSize int) ([]T, *resultInfo, bool) {
 	number, size := 1, defaultSize
 	for name, into := range map[string]*int{"page": &number, "per_page": &size} {

@@ -14,13 +14,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// automaticTTL is the TTL in seconds with which the sandbox's DNS server serves a record with an
-// automatic TTL.
+// automaticTTL is the TTL in seconds of a record with an automatic TTL in the sandbox.
 const automaticTTL = 300
 
-// syncFromSandbox updates the zone with this name from the sandbox, or all zones if name is empty.
-// An unchanged record keeps the values that only Cloudflare stores: its id, its comment and an
-// automatic TTL. A record that a person has changed in the sandbox is replaced by a new record.
+// syncFromSandbox updates the zone with this name from the sandbox, or all zones if name is empty. It
+// also deletes zones that the sandbox does not have. Outside a sandbox, it does nothing. The caller
+// must hold editMu.
 func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
 	if sim.sandbox == nil {
 		return nil
@@ -53,8 +52,8 @@ func newRecordID(serial *int) string {
 	return fmt.Sprintf("%032x", 0xbeef0000+*serial)
 }
 
-// updateFrom makes the zone equal to the zone in the sandbox. It keeps the records that are equal
-// in both zones.
+// updateFrom makes the zone equal to the zone in the sandbox. A record that is equal in both zones
+// keeps the values that only Cloudflare stores: its id, its comment and an automatic TTL.
 func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	z.Version, z.NameServers = zoneInSandbox.Version, zoneInSandbox.NameServers
 	unmatched := map[string]servedRecord{}
@@ -80,7 +79,7 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	z.Records = updated
 }
 
-// key returns the same text for equal records, and different texts for different records.
+// key returns a text that identifies the record: equal records have the same key.
 func (served servedRecord) key() string {
 	entry := served.Record
 	entry.Name = strings.ToLower(entry.Name)
@@ -89,8 +88,8 @@ func (served servedRecord) key() string {
 	return string(raw)
 }
 
-// normalizeContent returns the content without the final dot of a name, so that contents can be
-// compared.
+// normalizeContent returns the content without a final dot, so that contents can be compared. It does
+// not change the text of a TXT record and the content ".".
 func normalizeContent(entry sandboxRecord) string {
 	if entry.Type == "TXT" || entry.Content == "." {
 		return entry.Content
@@ -98,7 +97,7 @@ func normalizeContent(entry sandboxRecord) string {
 	return strings.TrimSuffix(entry.Content, ".")
 }
 
-// toSandbox converts a record to the sandbox's format.
+// toSandbox converts a record of the zone apex to the sandbox's format.
 func (r record) toSandbox(apex string) servedRecord {
 	entry := sandboxRecord{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
 	if entry.TTL == 1 {
@@ -142,9 +141,9 @@ func (served servedRecord) toAPI() record {
 // errNoZone is the API's error for an unknown zone.
 var errNoZone = refusal{7003, "Could not route to the zone"}
 
-// edit changes the records of a zone with change. Either all changes take effect or none. In a
-// sandbox, edit writes the records to the sandbox before it changes the state. If the zone was
-// changed in the sandbox in the meantime, edit synchronizes the zone and calls change again.
+// edit calls change with the records of a zone, and stores the result unless change fails. In a
+// sandbox, edit first writes the records to the sandbox. If the zone there has changed in the
+// meantime, edit synchronizes the zone and calls change again.
 func (sim *simulator) edit(ctx context.Context, name string, change func(*transaction) error) error {
 	sim.editMu.Lock()
 	defer sim.editMu.Unlock()

@@ -16,7 +16,7 @@ import (
 // customer. All tokens have access to the same zones.
 const Token = "simulated-cloudflare-token"
 
-// createToken answers with the token of a customer. A customer gets the same token each time.
+// createToken answers with the token of a customer, which is the same in each call.
 func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Customer string `json:"customer"`
@@ -60,13 +60,12 @@ func (sim *simulator) tokenStatus() string {
 	return cmp.Or(status, "active")
 }
 
-// A token may make at most maxCalls calls in each rateWindow.
+// A token may make at most maxCalls calls in each rateWindow. All unknown tokens share one limit.
 const (
 	maxCalls   = 1200
 	rateWindow = 5 * time.Minute
 )
 
-// rateLimits has the rate limit of each token.
 type rateLimits struct {
 	mu      sync.Mutex
 	byToken map[string]*rateLimit
@@ -78,8 +77,8 @@ type rateLimit struct {
 }
 
 // count records a call at the time now, unless the token is blocked. A call that exceeds maxCalls
-// blocks all calls of its token for one rateWindow. wait is the remaining time of the block, or 0
-// if the token is not blocked. remaining is how many more calls are allowed.
+// blocks its token for one rateWindow. wait is the remaining time of the block, or 0. remaining is how
+// many more calls are allowed now.
 func (l *rateLimits) count(token string, now time.Time) (remaining int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ type transaction struct {
 }
 
 // apply executes a batch in the order of the API: deletes, patches, puts, posts. It returns the
-// records of all operations, or the error of the first invalid operation.
+// records of the operations, or the error of the first invalid operation.
 func (t *transaction) apply(batch batchDoc) (batchDoc, error) {
 	var result batchDoc
 	for _, r := range batch.Deletes {
@@ -73,7 +73,7 @@ func (r record) applyPatch(patch record) record {
 	return r
 }
 
-// add validates a record like the API and adds it.
+// add validates a record and adds it. It fails with a refusal.
 func (t *transaction) add(r record) error {
 	switch {
 	case !slices.Contains([]string{"A", "AAAA", "CNAME", "MX", "TXT", "NS"}, r.Type):
@@ -102,8 +102,7 @@ func (t *transaction) add(r record) error {
 }
 
 // coexistsWithApexCNAME reports whether r is at the apex and exactly one of r and other is an A,
-// AAAA or CNAME record. Such records may coexist, because a CNAME at the apex conflicts only with
-// address records and with another CNAME.
+// AAAA or CNAME record. At the apex, a CNAME conflicts only with these types.
 func (t *transaction) coexistsWithApexCNAME(r, other record) bool {
 	conflictingTypes := []string{"A", "AAAA", "CNAME"}
 	return r.Name == t.zone && slices.Contains(conflictingTypes, r.Type) != slices.Contains(conflictingTypes, other.Type)

@@ -24,7 +24,7 @@ func (r refusal) Error() string { return string(r) }
 func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
 // patch replaces and deletes record sets. Either all changes of the request take effect or none. If
-// a concurrent request changes the zone first, patch starts again with the changed zone.
+// somebody else changes the zone first, patch starts again with the changed zone.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		RRSets []rrsetDoc `json:"rrsets"`
@@ -124,8 +124,8 @@ func newSet(change rrsetDoc) (sdk.RRSet, error) {
 	return set, nil
 }
 
-// isValidAddress reports whether the content is an address of the right family, if the record has
-// the type A or AAAA. For other types it returns true.
+// isValidAddress reports whether the content of an A or AAAA record is an address of the right
+// family. For other types it returns true.
 func isValidAddress(kind sdk.RecordType, content string) bool {
 	if kind != "A" && kind != "AAAA" {
 		return true

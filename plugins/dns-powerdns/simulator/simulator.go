@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server. It has
-// the list of zones, their record sets, and PATCH with its serials and errors. All zones are Native
+// Package simulator simulates the HTTP API of a PowerDNS Authoritative Server, as far as it concerns
+// zones: their list, their record sets, and PATCH with its serials and errors. All zones are Native
 // with soa_edit_api INCREASE. The simulator refuses disabled records and ignores comments, because
 // the zones of a sandbox cannot contain them. It joins the strings of a TXT record.
 //
@@ -77,7 +77,7 @@ func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 
 // Fail implements simulate.Provider.
 func (s *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
-	if retryAfter > 0 { // a Retry-After comes from a proxy in front of the server
+	if retryAfter > 0 { // at a real server, only a proxy in front of it sends Retry-After
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	refuse(w, status, http.StatusText(status))
@@ -127,7 +127,7 @@ type (
 	}
 )
 
-// newZoneDoc returns the document of a zone without its record sets.
+// newZoneDoc returns the document of a zone as in a list, without record sets.
 func newZoneDoc(z simulate.Zone) zoneDoc {
 	name := z.Name + "."
 	return zoneDoc{
@@ -152,8 +152,8 @@ func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, docs)
 }
 
-// readZone answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type`
-// select record sets. With `rrsets=false` the answer has no record sets.
+// readZone answers with a zone and the record sets that the parameters `rrset_name` and `rrset_type`
+// select, by default all. With `rrsets=false` the answer has no record sets.
 func (s *simulator) readZone(w http.ResponseWriter, r *http.Request) {
 	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
 	if err != nil {
@@ -202,8 +202,8 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// answerPlainText answers with a status, and with the name of the status as text. PowerDNS answers
-// like this if its HTTP server refuses a request.
+// answerPlainText answers with a status and its name as text. PowerDNS answers like this if its HTTP
+// server refuses a request.
 func answerPlainText(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

@@ -19,8 +19,8 @@ import (
 
 const (
 	soaTTL = 3600
-	// tsigFudge is the Fudge of signed answers: the difference between the clocks, in seconds, that
-	// the client may accept.
+	// tsigFudge is the Fudge of signed answers: the permitted difference between the clocks, in
+	// seconds.
 	tsigFudge = 300
 	// maxRecordsPerMessage is the maximum number of records in one message of a transfer.
 	maxRecordsPerMessage = 100
@@ -30,7 +30,7 @@ const (
 type request struct {
 	*wire.Msg
 	tsig *wire.TSIG // nil if the message is not signed
-	// tsigError is the TSIG error if the signature is not accepted, otherwise 0.
+	// tsigError is the TSIG error of a signature that is not accepted, or 0.
 	tsigError uint16
 }
 
@@ -67,8 +67,8 @@ func (req *request) replyWithCode(code int) []byte {
 	return req.pack(new(wire.Msg).SetRcode(req.Msg, code))
 }
 
-// pack returns the bytes of the messages on a TCP connection. It signs the messages if the request
-// is signed.
+// pack signs the messages and returns their bytes on a TCP connection. It returns nil if a message
+// cannot be packed.
 func (req *request) pack(messages ...*wire.Msg) []byte {
 	var packed []byte
 	mac := ""
@@ -85,10 +85,10 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 	return packed
 }
 
-// sign returns the bytes of the answer msg, signed if the request is signed. mac is the MAC of the
-// request or of the previous message, and sign sets it to the MAC of msg. followsAnother is true
-// for the second and each later message of a transfer. The signatures of these messages cover less
-// data (RFC 8945, 5.3.1).
+// sign returns the bytes of the answer msg, with a TSIG record if the request has one. mac is the MAC
+// of the request or of the previous message, and sign sets it to the MAC of msg. followsAnother is
+// true for the second and each later message of a transfer, whose signatures cover less data (RFC
+// 8945, 5.3.1).
 func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if req.tsig == nil {
 		return msg.Pack()
@@ -103,7 +103,7 @@ func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw [
 	return raw, err
 }
 
-// answer returns the answer to a message, in the form of bytes on a TCP connection.
+// answer returns the bytes of the answer on a TCP connection.
 func (s *simulator) answer(ctx context.Context, req *request) []byte {
 	switch {
 	case req.tsigError != 0:
@@ -129,8 +129,8 @@ func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error
 	return simulate.Zone{Name: OperatorZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
 }
 
-// transfer answers an AXFR query (RFC 5936) with all records. The first and the last record are the
-// SOA.
+// transfer answers a signed AXFR query (RFC 5936) with all records of the zone. The first and the last
+// record are the SOA.
 func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 	zone, err := s.zone(ctx, req.Question[0].Name)
 	var records []wire.RR
@@ -154,7 +154,8 @@ func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 	return req.pack(messages...)
 }
 
-// query answers a query for a name of a zone. It ignores wildcards and delegations.
+// query answers a query for a name of a zone. It ignores wildcards and delegations, and does not
+// follow CNAME records.
 func (s *simulator) query(ctx context.Context, req *request) []byte {
 	queried := req.Question[0]
 	for _, index := range wire.Split(queried.Name) {
@@ -183,7 +184,7 @@ func (s *simulator) query(ctx context.Context, req *request) []byte {
 	return req.replyWithCode(wire.RcodeRefused)
 }
 
-// recordsOf returns the records of a zone. The first is its SOA.
+// recordsOf returns the records of a zone, its SOA first.
 func recordsOf(z simulate.Zone) ([]wire.RR, error) {
 	sets := append([]sdk.RRSet{
 		{Name: z.Name, Type: sdk.SOA, TTL: soaTTL, Values: []string{fmt.Sprintf("%s. hostmaster.%s. %d 3600 600 604800 60", z.NameServers[0], z.Name, z.Version)}},

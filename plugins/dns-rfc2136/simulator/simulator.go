@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates an authoritative DNS server that accepts zone transfers and dynamic
-// updates (RFC 2136) signed with a TSIG key, by TCP. The simulator joins the strings of a TXT
+// Package simulator simulates an authoritative DNS server that accepts queries, and zone transfers
+// and dynamic updates (RFC 2136) signed with a TSIG key, over TCP. It joins the strings of a TXT
 // record, because the zones of a sandbox contain the joined text.
 //
-//   - simulator.go: New, the conversion of DNS messages to requests, and the control calls. Start
-//     here.
-//   - listen.go: the DNS listener.
+//   - simulator.go: New, the control calls, and the methods of simulate.Provider. Start here.
+//   - listen.go: the DNS listener, which passes DNS messages as HTTP requests.
 //   - message.go: TSIG, transfers and queries.
 //   - update.go: prerequisites and changes.
 package simulator
@@ -26,9 +25,8 @@ const (
 	// KeyName and Secret are the TSIG key of the simulated server. The algorithm is hmac-sha256.
 	KeyName = "simulated-key"
 	Secret  = "c2ltdWxhdGVkLXJmYzIxMzYtc2VjcmV0"
-	// OperatorZone is a zone of the server's operator. The key may transfer the zone but not update
-	// it. The zone exists so that the setting `zones` is not empty if the sandbox has no zones at
-	// this provider.
+	// OperatorZone is a zone that the key may transfer but not update. Because of this zone, the
+	// setting `zones` is not empty if the sandbox has no zones at this provider.
 	OperatorZone = "operator.rfc2136.sandbox-dns.test"
 )
 
@@ -39,9 +37,9 @@ type simulator struct {
 	zones *simulate.Zones
 }
 
-// New returns the handler of the control calls and the line that the simulator prints when it is
-// ready. The DNS server has its own port and runs until the process ends. New fails if options.URL
-// is invalid, if the data folder cannot be used, or if the server cannot listen.
+// New starts the DNS server, which has its own port and runs until the process ends. It returns the
+// handler of the control calls, and the line that the simulator prints when it is ready. It fails if
+// options.URL is invalid, if the data folder cannot be used, or if the server cannot listen.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, options)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *simulator) update(ctx context.Context, req *request) int {
 			after = applyUpdate(zone.Name, after, rr)
 		}
 		if slices.EqualFunc(records, after, func(a, b wire.RR) bool { return a.String() == b.String() }) {
-			return wire.RcodeSuccess // if nothing changes, the serial does not change either
+			return wire.RcodeSuccess // without a change, the serial stays the same
 		}
 		stored, err := toStoredRecords(zone.Name, after)
 		if err != nil {
@@ -151,7 +151,7 @@ func applyUpdate(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 		return wire.CanonicalName(other.Header().Name) == wire.CanonicalName(header.Name)
 	}
 	switch {
-	case isGenerated(rr): // an update cannot change the SOA and NS of the apex, because recordsOf generates them
+	case isGenerated(rr): // recordsOf generates the SOA and NS of the apex, so an update cannot change them
 		return records
 	case header.Class == wire.ClassANY && header.Rrtype == wire.TypeANY:
 		return filter(records, func(other wire.RR) bool { return !sameName(other) || isGenerated(other) })
@@ -163,9 +163,9 @@ func applyUpdate(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	return addRecord(records, rr, recordsNamed(records, header.Name))
 }
 
-// addRecord returns the records after the addition of rr. Like a real server, it ignores an
-// addition after which a CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records
-// of the set get the TTL of rr. sameName are the records with the name of rr.
+// addRecord returns the records after the addition of rr. It ignores an addition after which a CNAME
+// would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the TTL of rr.
+// sameName are the records with the name of rr.
 func addRecord(records []wire.RR, rr wire.RR, sameName []wire.RR) []wire.RR {
 	header := rr.Header()
 	cnames := len(recordsOfType(sameName, wire.TypeCNAME))
