@@ -70,7 +70,8 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	answer(w, onPage, info)
 }
 
-// syncOrFail is syncFromSandbox for a request. If it fails, it answers the request and returns false.
+// syncOrFail is syncFromSandbox for a request. If it fails, it answers the request and returns
+// false.
 func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
 	sim.editMu.Lock()
 	defer sim.editMu.Unlock()
@@ -110,8 +111,8 @@ func (z *zone) apiDoc() map[string]any {
 	}
 }
 
-// unicodeName returns the name of a zone as the API returns it. The API returns the names of records
-// with A-labels.
+// unicodeName returns the name of a zone as the API returns it. The API returns the names of
+// records with A-labels.
 func unicodeName(name string) string {
 	if unicode, err := idna.ToUnicode(name); err == nil {
 		return unicode

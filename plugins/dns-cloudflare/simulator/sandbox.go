@@ -29,9 +29,9 @@ func newSandboxClient(base string) *sandboxClient {
 	return &sandboxClient{base, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// The JSON documents of the sandbox's calls. If the Mode of a record is "proxied" or "flattened", the
-// DNS server answers with addresses instead of the record. If Mode is empty, it serves the record
-// unchanged.
+// The JSON documents of the sandbox's calls. If the Mode of a record is "proxied" or "flattened",
+// the DNS server answers with addresses instead of the record. If Mode is empty, it serves the
+// record unchanged.
 type (
 	sandboxZone struct {
 		Name                  string          `json:"name"`

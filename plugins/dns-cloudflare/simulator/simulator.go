@@ -146,9 +146,9 @@ func refuse(w http.ResponseWriter, status, code int, text string) {
 	})
 }
 
-// page returns the page of a list that the query parameters `page` (by default 1) and `per_page` (by
-// default defaultSize) select. It returns false if a parameter is invalid, or `per_page` is above
-// maxSize.
+// page returns the page of a list that the query parameters `page` (by default 1) and `per_page`
+// (by default defaultSize) select. It returns false if a parameter is invalid, or `per_page` is
+// above maxSize.
 func page[T any](r *http.Request, list []T, defaultSize, maxSize int) ([]T, *resultInfo, bool) {
 	number, size := 1, defaultSize
 	for name, into := range map[string]*int{"page": &number, "per_page": &size} {

@@ -17,9 +17,9 @@ import (
 // automaticTTL is the TTL in seconds of a record with an automatic TTL in the sandbox.
 const automaticTTL = 300
 
-// syncFromSandbox updates the zone with this name from the sandbox, or all zones if name is empty. It
-// also deletes zones that the sandbox does not have. Outside a sandbox, it does nothing. The caller
-// must hold editMu.
+// syncFromSandbox updates the zone with this name from the sandbox, or all zones if name is empty.
+// It also deletes zones that the sandbox does not have. Outside a sandbox, it does nothing. The
+// caller must hold editMu.
 func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
 	if sim.sandbox == nil {
 		return nil
@@ -88,8 +88,8 @@ func (served servedRecord) key() string {
 	return string(raw)
 }
 
-// normalizeContent returns the content without a final dot, so that contents can be compared. It does
-// not change the text of a TXT record and the content ".".
+// normalizeContent returns the content without a final dot, so that contents can be compared. It
+// does not change the text of a TXT record and the content ".".
 func normalizeContent(entry sandboxRecord) string {
 	if entry.Type == "TXT" || entry.Content == "." {
 		return entry.Content
@@ -97,7 +97,7 @@ func normalizeContent(entry sandboxRecord) string {
 	return strings.TrimSuffix(entry.Content, ".")
 }
 
-// toSandbox converts a record of the zone apex to the sandbox's format.
+// toSandbox converts a record of the zone with this apex to the sandbox's format.
 func (r record) toSandbox(apex string) servedRecord {
 	entry := sandboxRecord{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
 	if entry.TTL == 1 {

@@ -77,8 +77,8 @@ type rateLimit struct {
 }
 
 // count records a call at the time now, unless the token is blocked. A call that exceeds maxCalls
-// blocks its token for one rateWindow. wait is the remaining time of the block, or 0. remaining is how
-// many more calls are allowed now.
+// blocks its token for one rateWindow. wait is the remaining time of the block, or 0. remaining is
+// how many more calls are allowed now.
 func (l *rateLimits) count(token string, now time.Time) (remaining int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

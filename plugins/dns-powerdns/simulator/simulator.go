@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the HTTP API of a PowerDNS Authoritative Server, as far as it concerns
-// zones: their list, their record sets, and PATCH with its serials and errors. All zones are Native
-// with soa_edit_api INCREASE. The simulator refuses disabled records and ignores comments, because
-// the zones of a sandbox cannot contain them. It joins the strings of a TXT record.
+// Package simulator simulates the HTTP API of a PowerDNS Authoritative Server, as far as it
+// concerns zones: their list, their record sets, and PATCH with its serials and errors. All zones
+// are Native with soa_edit_api INCREASE. The simulator refuses disabled records and ignores
+// comments, because the zones of a sandbox cannot contain them. It joins the strings of a TXT
+// record.
 //
 //   - simulator.go: New, the routes and reading zones. Start here.
 //   - patch.go: changing zones.
@@ -152,8 +153,8 @@ func (s *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, docs)
 }
 
-// readZone answers with a zone and the record sets that the parameters `rrset_name` and `rrset_type`
-// select, by default all. With `rrsets=false` the answer has no record sets.
+// readZone answers with a zone and the record sets that the parameters `rrset_name` and
+// `rrset_type` select, by default all. With `rrsets=false` the answer has no record sets.
 func (s *simulator) readZone(w http.ResponseWriter, r *http.Request) {
 	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
 	if err != nil {
@@ -202,8 +203,8 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// answerPlainText answers with a status and its name as text. PowerDNS answers like this if its HTTP
-// server refuses a request.
+// answerPlainText answers with a status and its name as text. PowerDNS answers like this if its
+// HTTP server refuses a request.
 func answerPlainText(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// listen passes the messages of TCP connections to handler, until the process ends. It uses the same
-// address after a restart, because the DNS connections that accounts have stored contain the address.
-// If it cannot listen there, it uses a new port.
+// listen passes the messages of TCP connections to handler, until the process ends. It uses the
+// same address after a restart, because the DNS connections that accounts have stored contain the
+// address. If it cannot listen there, it uses a new port.
 func listen(dataDir string, handler http.Handler) (address string, err error) {
 	stored, err := simulate.OpenFile(filepath.Join(dataDir, "listener.json"), "127.0.0.1:0")
 	if err != nil {
@@ -71,8 +71,8 @@ func serve(conn net.Conn, handler http.Handler) {
 	}
 }
 
-// exchange passes a message to the handler as an HTTP request. ok is false if there is no answer, so
-// that the connection must be closed.
+// exchange passes a message to the handler as an HTTP request. ok is false if there is no answer,
+// so that the connection must be closed.
 func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/dns-message", bytes.NewReader(message))
 	if err != nil {

@@ -85,10 +85,10 @@ func (req *request) pack(messages ...*wire.Msg) []byte {
 	return packed
 }
 
-// sign returns the bytes of the answer msg, with a TSIG record if the request has one. mac is the MAC
-// of the request or of the previous message, and sign sets it to the MAC of msg. followsAnother is
-// true for the second and each later message of a transfer, whose signatures cover less data (RFC
-// 8945, 5.3.1).
+// sign returns the bytes of the answer msg, with a TSIG record if the request has one. mac is the
+// MAC of the request or of the previous message, and sign sets it to the MAC of msg. followsAnother
+// is true for the second and each later message of a transfer, whose signatures cover less data
+// (RFC 8945, 5.3.1).
 func (req *request) sign(msg *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if req.tsig == nil {
 		return msg.Pack()
@@ -129,8 +129,8 @@ func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error
 	return simulate.Zone{Name: OperatorZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
 }
 
-// transfer answers a signed AXFR query (RFC 5936) with all records of the zone. The first and the last
-// record are the SOA.
+// transfer answers a signed AXFR query (RFC 5936) with all records of the zone. The first and the
+// last record are the SOA.
 func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 	zone, err := s.zone(ctx, req.Question[0].Name)
 	var records []wire.RR

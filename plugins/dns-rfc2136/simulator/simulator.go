@@ -38,8 +38,8 @@ type simulator struct {
 }
 
 // New starts the DNS server, which has its own port and runs until the process ends. It returns the
-// handler of the control calls, and the line that the simulator prints when it is ready. It fails if
-// options.URL is invalid, if the data folder cannot be used, or if the server cannot listen.
+// handler of the control calls, and the line that the simulator prints when it is ready. It fails
+// if options.URL is invalid, if the data folder cannot be used, or if the server cannot listen.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open(provider, options)
 	if err != nil {

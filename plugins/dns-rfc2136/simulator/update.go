@@ -163,9 +163,9 @@ func applyUpdate(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	return addRecord(records, rr, recordsNamed(records, header.Name))
 }
 
-// addRecord returns the records after the addition of rr. It ignores an addition after which a CNAME
-// would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the TTL of rr.
-// sameName are the records with the name of rr.
+// addRecord returns the records after the addition of rr. It ignores an addition after which a
+// CNAME would coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the TTL
+// of rr. sameName are the records with the name of rr.
 func addRecord(records []wire.RR, rr wire.RR, sameName []wire.RR) []wire.RR {
 	header := rr.Header()
 	cnames := len(recordsOfType(sameName, wire.TypeCNAME))

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// behaviour holds the settings of one tenant. Fields that end in MS are times in milliseconds. A new
-// delay does not affect changes that were made before it was set.
+// behaviour holds the settings of one tenant. Fields that end in MS are times in milliseconds. A
+// new delay does not affect changes that were made before it was set.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`         // until a consent applies
 	RoleMS           int  `json:"role_ms"`            // until a directory role applies

@@ -84,8 +84,8 @@ func (s *simulator) controlList(w http.ResponseWriter, _ *http.Request) {
 }
 
 // updateTenant calls run with the tenant whose GUID is in the path, and saves the tenant, even if
-// run returns an error. It returns false if it has answered with an error: 404 for an unknown tenant,
-// 400 for an error of run, or 500 if saving fails.
+// run returns an error. It returns false if it has answered with an error: 404 for an unknown
+// tenant, 400 for an error of run, or 500 if saving fails.
 func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, run func(*tenant) error) bool {
 	id := r.PathValue("id")
 	f := s.store.find(id)

@@ -26,9 +26,9 @@ var dnsTypes = map[string]dnsmessage.Type{
 	"TXT": dnsmessage.TypeTXT, "MX": dnsmessage.TypeMX, "CNAME": dnsmessage.TypeCNAME,
 }
 
-// lookup returns the values of a name's records of one type. It does not use net.Resolver, because
+// lookup returns the values of a name's records of one type. It does not use net.Resolver, whose
 // LookupCNAME returns the end of a chain of CNAME records. It fails if the name is invalid, if the
-// DNS server is unknown, or if the server does not answer. It ignores the response code.
+// DNS server is unknown, or if the server sends no valid reply. It ignores the response code.
 func (s *simulator) lookup(ctx context.Context, name, recordType string) ([]string, error) {
 	server, err := s.dnsServer(ctx)
 	if err != nil {

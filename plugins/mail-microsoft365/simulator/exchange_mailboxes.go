@@ -217,8 +217,8 @@ func setMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// removeMailbox runs Remove-Mailbox. It deletes the mailbox and its user, but does not find a system
-// mailbox.
+// removeMailbox runs Remove-Mailbox. It deletes the mailbox and its user, but does not find a
+// system mailbox.
 func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	box := t.mailbox(call.params.text("Identity"))
 	if box == nil || box.ObjectID == "" {

@@ -73,7 +73,7 @@ func (t *tenant) rule(identity string) *transportRule {
 	return nil
 }
 
-// placeRule inserts a rule at the index that its priority names, in place of an existing rule with
+// placeRule inserts a rule at the index that its priority names, and removes the earlier rule with
 // the same GUID. The priority of each rule is its index. Every other rule whose index changes also
 // gets a new version.
 func (t *tenant) placeRule(r transportRule, now time.Time) {
@@ -134,8 +134,8 @@ func (r transportRule) blocks(sender string) bool { return r.hasBlockAction() &&
 // hasBlockAction reports whether an action of the rule prevents the delivery of a message.
 func (r transportRule) hasBlockAction() bool { return r.Reason != "" || r.Code != "" || r.Delete }
 
-// appliesTo reports whether the rule acts on mail from sender to a recipient outside the tenant. All
-// its conditions must be true, and sender must not be an exception.
+// appliesTo reports whether the rule acts on mail from sender to a recipient outside the tenant.
+// All its conditions must be true, and sender must not be an exception.
 func (r transportRule) appliesTo(sender string) bool {
 	isSenderIn := func(list []string) bool {
 		return slices.ContainsFunc(list, func(a string) bool { return strings.EqualFold(a, sender) })
@@ -186,8 +186,8 @@ func (r transportRule) row() object {
 	}
 }
 
-// classNames returns the full class names whose flag is true, or nil. namesAndFlags contains a name,
-// its flag, the next name, and so on.
+// classNames returns the full class names whose flag is true, or nil. namesAndFlags contains a
+// name, its flag, the next name, and so on.
 func classNames(namesAndFlags ...any) any {
 	var values []string
 	for i := 0; i < len(namesAndFlags); i += 2 {

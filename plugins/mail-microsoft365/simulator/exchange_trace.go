@@ -107,8 +107,8 @@ func (t *tenant) visibleTraceRows(now time.Time) []traceRow {
 	return traceRows
 }
 
-// tracePage returns at most ResultSize rows, and at most as many as the setting TracePage allows. If
-// it leaves out rows, it returns a warning, but no link to the next page.
+// tracePage returns at most ResultSize rows, and at most as many as the setting TracePage allows.
+// If it leaves out rows, it returns a warning, but no link to the next page.
 func (call *invocation) tracePage(t *tenant, rows []traceRow) outcome {
 	size := defaultTraceResults
 	if n, ok := call.params["resultsize"].(float64); ok {

@@ -93,8 +93,8 @@ func (s *simulator) tenantInToken(r *http.Request) string {
 }
 
 // failExchange answers with a planned status. The body is empty for 401, 408 and 429, NUL bytes for
-// 403, and HTML above 500. For all other statuses it is an exception: a transient one for 500, and a
-// permanent one below 500. The setting Cmdlets can return transient exceptions with status 400.
+// 403, and HTML above 500. For all other statuses it is an exception: a transient one for 500, and
+// a permanent one below 500. The setting Cmdlets can return transient exceptions with status 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:

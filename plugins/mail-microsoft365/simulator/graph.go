@@ -70,9 +70,9 @@ type result struct {
 
 func errorResult(e *graphError) result { return result{refusal: e} }
 
-// withTenant returns an operation that calls run with the tenant locked, and saves the tenant. For a
-// GET request, run receives the tenant as one of the replicas shows it. A GET counts as a read of a
-// list if its path has no {id}.
+// withTenant returns an operation that calls run with the tenant locked, and saves the tenant. For
+// a GET request, run receives the tenant as one of the replicas shows it. A GET counts as a read of
+// a list if its path has no {id}.
 func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(call *graphCall) result {
 		var answer result
@@ -92,8 +92,8 @@ func withTenant(run func(*graphCall, *tenant) result) func(*graphCall) result {
 	}
 }
 
-// graphEndpoint returns a handler that authenticates the call, checks that the caller has one of the
-// allowed app roles, and calls run. If allowedRoles is nil, no role is required.
+// graphEndpoint returns a handler that authenticates the call, checks that the caller has one of
+// the allowed app roles, and calls run. If allowedRoles is nil, no role is required.
 func (s *simulator) graphEndpoint(allowedRoles []string, run func(*graphCall) result) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, refusal := s.authenticateGraphCall(r)
@@ -149,8 +149,8 @@ func (s *simulator) authenticateGraphCall(r *http.Request) (*graphCall, *graphEr
 	return c, nil
 }
 
-// tokenIsCurrent reports whether now is between the nbf and exp claims, or up to five minutes before
-// nbf.
+// tokenIsCurrent reports whether now is between the nbf and exp claims, or up to five minutes
+// before nbf.
 func tokenIsCurrent(claims map[string]any, now time.Time) bool {
 	until, _ := claims["exp"].(float64)
 	from, _ := claims["nbf"].(float64)
@@ -234,8 +234,8 @@ var (
 	errAudience = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token validation failure. Invalid audience."}
 	errExpired  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Lifetime validation failed, the token is expired."}
 	// errIdentity is the error if the tenant in the token does not exist, is deleted, has disabled
-	// the application or has not consented to it, and if the token was issued before the consent
-	// was revoked and granted again.
+	// the application or has not consented to it, and if an app-only token was issued before the
+	// consent was revoked and granted again.
 	errIdentity = graphError{status: 401, code: "Authorization_IdentityNotFound", message: "The identity of the calling application could not be established."}
 	errDenied   = graphError{status: 403, code: "Authorization_RequestDenied", message: "Insufficient privileges to complete the operation."}
 	errNotFound = graphError{status: 404, code: "Request_ResourceNotFound", message: "Resource '%s' does not exist or one of its queried reference-property objects are not present."}

@@ -150,8 +150,8 @@ func ownZones() map[string][]simulate.Record {
 	}
 }
 
-// dkimKey is the DKIM record that ownZones publishes for each selector. The private key was deleted,
-// because the simulator signs no mail.
+// dkimKey is the DKIM record that ownZones publishes for each selector. The private key was
+// deleted, because the simulator signs no mail.
 const dkimKey = "v=DKIM1; k=rsa; p=" +
 	"MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtdutiQq6h/2/1kN15htrVNvX++Oh7bq2IYANevhj4slUaJeqYWcQwv/+" +
 	"XMA8GBGbOytSrKiO10LCo9LjemKyyWnZVJyoczc0xEQmSZkz7VyyNBXPHnhhAH8NELls1HSVvBqw2BNjB/DL6POColTt3TSujooi" +

@@ -48,8 +48,8 @@ type licenses struct {
 	Trial int `json:"trial"`
 }
 
-// product is the product of a subscription. Its ids and names are those of Microsoft's page "Product
-// names and service plan identifiers for licensing".
+// product is the product of a subscription. Its ids and names are those of Microsoft's page
+// "Product names and service plan identifiers for licensing".
 type product struct {
 	sku, name string
 	plans     []object

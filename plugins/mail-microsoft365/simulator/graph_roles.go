@@ -31,8 +31,9 @@ func listRoleAssignments(c *graphCall, t *tenant) result {
 	return c.collection(roleAssignmentsPath, matching)
 }
 
-// createRoleAssignment answers POST /roleManagement/directory/roleAssignments. A second assignment of
-// a role to the same principal is a conflict. Tokens that are issued after RoleMS contain the role.
+// createRoleAssignment answers POST /roleManagement/directory/roleAssignments. A second assignment
+// of a role to the same principal is a conflict. Tokens that are issued after RoleMS contain the
+// role.
 func createRoleAssignment(c *graphCall, t *tenant) result {
 	body, refusal := c.readBody()
 	if refusal == nil {
@@ -78,8 +79,9 @@ func listPrincipals(c *graphCall, t *tenant) result {
 	return c.collection("servicePrincipals", matching)
 }
 
-// getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it. Because
-// it gets every call without a route, it refuses all other paths and methods with errSegment.
+// getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it.
+// Because it gets every call without a route, it refuses all other paths and methods with
+// errSegment.
 func getPrincipalByAppID(call *graphCall, t *tenant) result {
 	remainder, ok := strings.CutPrefix(call.r.URL.Path, "/v1.0/servicePrincipals(appId='")
 	id, subpath, closed := strings.Cut(remainder, "')")

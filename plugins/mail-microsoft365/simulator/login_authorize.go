@@ -113,8 +113,8 @@ func (s *simulator) issueCode(f *simulate.File[tenant], query url.Values, app re
 	return code, refusal
 }
 
-// deleteOldCodes deletes the codes that were issued more than six lifetimes ago. For a younger code,
-// checkCode can answer that the code has expired or was used.
+// deleteOldCodes deletes the codes that were issued more than six lifetimes ago. For a younger
+// code, checkCode can answer that the code has expired or was used.
 func (t *tenant) deleteOldCodes(now time.Time) {
 	for code, c := range t.Codes {
 		if now.Sub(c.IssuedAt) > 6*codeLifetime {

@@ -20,8 +20,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// appTokenClaims returns the claims of an app-only token: the app roles and the directory roles of the
-// service principal at the time of issue.
+// appTokenClaims returns the claims of an app-only token: the app roles and the directory roles of
+// the service principal at the time of issue.
 func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string) map[string]any {
 	now := s.kit.Now()
 	authMethod := "1"
@@ -164,8 +164,8 @@ func (k signingKey) jwk(issuer string) (map[string]any, error) {
 	}, nil
 }
 
-// verifyToken returns the claims of a token. It fails if the token is malformed, or if no key of the
-// registration has signed it. It does not check the times of the token.
+// verifyToken returns the claims of a token. It fails if the token is malformed, or if no key of
+// the registration has signed it. It does not check the times of the token.
 func (r registration) verifyToken(token string) (map[string]any, error) {
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
 	if err != nil {

@@ -55,8 +55,8 @@ func (s *simulator) consentPage(w http.ResponseWriter, r *http.Request, username
 func formAction(r *http.Request) string { return loginHost + r.URL.RequestURI() }
 
 // suggestedAdmin returns the administrator of the tenant in the path. If the path names a shared
-// authority, it returns the administrator of the first tenant that has not consented. If all tenants
-// have consented, it returns the administrator of the last one.
+// authority, it returns the administrator of the first tenant that has not consented. If all
+// tenants have consented, it returns the administrator of the last one.
 func (s *simulator) suggestedAdmin(r *http.Request) string {
 	candidates := s.store.all()
 	if f := s.store.find(r.PathValue("tenant")); f != nil {
@@ -118,8 +118,8 @@ func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] 
 // app-only token until ConsentMS has passed. A repeated consent does not start this delay again.
 //
 // grantConsent also restores a revoked Exchange role, so that a consent undoes a revocation in the
-// sandbox. At Microsoft, a consent restores no role. If the consent was revoked, grantConsent creates
-// a new service principal, and the restored role applies at once.
+// sandbox. At Microsoft, a consent restores no role. If the consent was revoked, grantConsent
+// creates a new service principal, and the restored role applies at once.
 func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
@@ -151,8 +151,8 @@ func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aa
 	return refusal
 }
 
-// consentError returns the error with which the tenant rejects consent, or nil. It clears the setting
-// ConsentBusy, which applies to one request.
+// consentError returns the error with which the tenant rejects consent, or nil. It clears the
+// setting ConsentBusy, which applies to one request.
 func (t *tenant) consentError(app registration) *aadsts {
 	if t.Behaviour.ConsentBusy {
 		t.Behaviour.ConsentBusy = false

@@ -53,8 +53,8 @@ func (s *simulator) issueToken(r *http.Request) (map[string]any, *aadsts) {
 	return nil, errGrantType.with(req.form.Get("grant_type"))
 }
 
-// authenticateClient checks the credential of the application: a secret in the form or in HTTP Basic,
-// or an assertion that is signed with a registered certificate.
+// authenticateClient checks the credential of the application: a secret in the form or in HTTP
+// Basic, or an assertion that is signed with a registered certificate.
 func (s *simulator) authenticateClient(req *tokenRequest, r *http.Request) *aadsts {
 	id, secret := req.form.Get("client_id"), req.form.Get("client_secret")
 	if user, password, ok := r.BasicAuth(); ok {
@@ -90,8 +90,8 @@ const (
 	exchangeAudience = "https://outlook.office365.com"
 )
 
-// clientCredentials issues an app-only token, even if the application has no app role of the API. The
-// API then refuses the calls.
+// clientCredentials issues an app-only token, even if the application has no app role of the API.
+// The API then refuses the calls.
 func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[string]any, *aadsts) {
 	scope := req.form.Get("scope")
 	audience, ok := strings.CutSuffix(scope, "/.default")
@@ -184,8 +184,8 @@ func (s *simulator) checkAssertion(req tokenRequest, assertion string) *aadsts {
 	return nil
 }
 
-// certificate returns the registered certificate whose thumbprint, x5t#S256 or x5t, is in the header
-// of an assertion, or nil.
+// certificate returns the registered certificate whose thumbprint, x5t#S256 or x5t, is in the
+// header of an assertion, or nil.
 func (r registration) certificate(header map[jose.HeaderKey]any) *x509.Certificate {
 	for _, text := range r.Certificates {
 		block, _ := pem.Decode([]byte(text))

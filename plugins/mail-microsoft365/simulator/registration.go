@@ -32,8 +32,8 @@ type registration struct {
 	Keys          []signingKey `json:"keys"` // the last key signs
 }
 
-// openRegistration returns the registration in the data folder, and creates a missing one. A test can
-// store only the keys, because generating a key is slow.
+// openRegistration returns the registration in the data folder, and creates a missing one. A test
+// can store only the keys, because generating a key is slow.
 func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	f, err := simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{})
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *simulator) registration() registration {
 	return current
 }
 
-// signingKeys returns the keys of the registration. It generates the first key when the key is first
-// needed, because this takes longer than the rest of the simulator's start.
+// signingKeys returns the keys of the registration. It generates the first key when the key is
+// first needed, because this takes longer than the rest of the simulator's start.
 func (s *simulator) signingKeys() ([]signingKey, error) {
 	s.firstKeyMu.Lock()
 	defer s.firstKeyMu.Unlock()
@@ -98,8 +98,8 @@ func (s *simulator) signer() (signingKey, error) {
 	return keys[len(keys)-1], nil
 }
 
-// allowsRedirect reports whether a redirect URI is registered and has no fragment. Like Microsoft, it
-// ignores the ports of loopback URIs.
+// allowsRedirect reports whether a redirect URI is registered and has no fragment. Like Microsoft,
+// it ignores the ports of loopback URIs.
 func (r registration) allowsRedirect(uri string) bool {
 	requested, err := url.Parse(uri)
 	if err != nil || requested.Fragment != "" {

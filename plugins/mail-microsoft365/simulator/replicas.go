@@ -14,9 +14,9 @@ import (
 // write works on the newest state.
 type replicas struct {
 	LagMS int `json:"lag_ms"`
-	// Answers determines which reads the lagging replica answers: "lists", "objects" (all reads that
-	// name an object), "all", or "alternate" for every second read. If it is empty, the lagging
-	// replica answers no read.
+	// Answers determines which reads the lagging replica answers: "lists", "objects" (all reads
+	// that name an object), "all", or "alternate" for every second read. If it is empty, the
+	// lagging replica answers no read.
 	Answers string `json:"answers"`
 }
 
@@ -117,8 +117,8 @@ func (t *tenant) recordSnapshot(now time.Time) {
 	t.History.Snapshots = snapshots
 }
 
-// replicaOf returns the tenant as the replica shows it that answers the next read at a host. reads is
-// the counter of the reads at the host.
+// replicaOf returns the tenant as the replica shows it that answers the next read at a host. reads
+// is the counter of the reads at the host.
 func (t *tenant) replicaOf(r replicas, reads *int, isList bool, now time.Time) *tenant {
 	*reads++
 	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.laggingAnswers(isList, *reads) {

@@ -4,8 +4,8 @@
 // Microsoft Graph and the Exchange admin endpoint, each under its own path prefix.
 //
 // The README in this folder lists the control calls, the settings, and which test covers which
-// documented behaviour. `mail-microsoft365 simulate` and tests call New. The sandbox, `tenantry dev`,
-// starts the simulator. Every tenant is one value of type tenant, stored in one file.
+// documented behaviour. `mail-microsoft365 simulate` and tests call New. The sandbox, `tenantry
+// dev`, starts the simulator. Every tenant is one value of type tenant, stored in one file.
 //
 //   - simulator.go: New, the routing of requests to the three hosts, and the name of each request
 //     for the journal and for planned faults. Start here.
@@ -55,8 +55,9 @@ type simulator struct {
 	firstKeyMu      sync.Mutex // ensures that only one call generates the first signing key
 }
 
-// New returns the handler of the simulator, and the line that the simulator prints when it is ready.
-// It fails if the state in options.DataDir cannot be read or created, or if options.URL is invalid.
+// New returns the handler of the simulator, and the line that the simulator prints when it is
+// ready. It fails if the state in options.DataDir cannot be read or created, or if options.URL is
+// invalid.
 func New(options simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open("microsoft365", options)
 	if err != nil {
@@ -145,9 +146,9 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	return call
 }
 
-// exchangeOperation returns the name of the cmdlet, or else the last element of the path, and whether
-// the call can change something. Cmdlets that begin with "Get-" and calls other than InvokeCommand
-// change nothing.
+// exchangeOperation returns the name of the cmdlet, or else the last element of the path, and
+// whether the call can change something. Cmdlets that begin with "Get-" and calls other than
+// InvokeCommand change nothing.
 func exchangeOperation(path string, body []byte) (string, bool) {
 	if !strings.HasSuffix(path, "/InvokeCommand") {
 		return path[strings.LastIndex(path, "/")+1:], false

@@ -35,8 +35,8 @@ func (t *tenant) adminName() string { return "admin@" + t.initialDomain() }
 
 type grant struct {
 	Consent string `json:"consent"` // "none", "granted" or "revoked"
-	// Principal is the object id of the application's service principal. A revocation of the consent
-	// deletes the service principal with its roles, and the next consent creates a new one.
+	// Principal is the object id of the application's service principal. A revocation of the
+	// consent deletes the service principal with its roles, and the next consent creates a new one.
 	Principal     string   `json:"principal"`
 	VisibilityLag lag      `json:"visible"` // until the login host issues app-only tokens
 	Roles         []string `json:"roles"`   // names of app roles
@@ -82,9 +82,9 @@ func (t *tenant) user(key string) *user {
 	return nil
 }
 
-// findSignInUser returns the user for the name that a person types at sign-in, or nil. The guest can
-// sign in with the address in the guest's home organization, or with guest@ and the initial domain of
-// this tenant.
+// findSignInUser returns the user for the name that a person types at sign-in, or nil. The guest
+// can sign in with the address in the guest's home organization, or with guest@ and the initial
+// domain of this tenant.
 func (t *tenant) findSignInUser(name string) *user {
 	if u := t.user(name); u != nil {
 		return u
@@ -140,8 +140,8 @@ func (t *tenant) addInitialObjects(key func(string) string, now time.Time) {
 		t.Users = append(t.Users, user{ID: key(p.local), UPN: upn, Mail: upn, Nickname: p.local,
 			DisplayName: p.name, Enabled: true, PasswordSet: true, Licensed: p.role != "", Created: now})
 	}
-	// The guest holds the same role as the administrator, so that tests notice a client that does not
-	// check the home tenant.
+	// The guest holds the same role as the administrator, so that tests notice a client that does
+	// not check the home tenant.
 	t.Users = append(t.Users, user{ID: key("guest"), UPN: "guest_partner.example#EXT#@" + t.initialDomain(),
 		Mail: "guest@partner.example", Nickname: "guest", DisplayName: "Gil Guest", Enabled: true,
 		HomeTenant: key("guest's home"), Created: now})
@@ -218,8 +218,8 @@ var appRoles = map[string]appRole{
 	exchangeManageApps: {"dc50a0fb-09a3-484d-be87-e023b12c6440", exchangeAppID},
 }
 
-// defaultPermissions returns the app roles of a new registration. They lack Application.Read.All, so
-// Graph refuses requests of the application for service principals.
+// defaultPermissions returns the app roles of a new registration. They lack Application.Read.All,
+// so Graph refuses requests of the application for service principals.
 func defaultPermissions() []string {
 	return []string{domainReadWrite, organizationRead, userReadWrite, passwordReadWrite, enableAccount,
 		roleReadWrite, roleRead, policyRead, exchangeManageApps}

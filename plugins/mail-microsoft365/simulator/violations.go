@@ -26,8 +26,8 @@ const (
 )
 
 // A client may request at most maxTokenRequests app-only tokens for one API of one tenant within
-// tokenWindow. Microsoft does not publish its own limit. A client that caches tokens needs far fewer
-// requests, because a token is valid for about an hour.
+// tokenWindow. Microsoft does not publish its own limit. A client that caches tokens needs far
+// fewer requests, because a token is valid for about an hour.
 const (
 	maxTokenRequests = 20
 	tokenWindow      = 5 * time.Minute
@@ -70,8 +70,8 @@ type tokenCounter struct {
 	times map[string][]time.Time
 }
 
-// countAndCheck counts a request for an app-only token, and reports whether there were too many. For
-// other requests it returns false.
+// countAndCheck counts a request for an app-only token, and reports whether there were too many.
+// For other requests it returns false.
 func (t *tokenCounter) countAndCheck(tenant string, body []byte, now time.Time) bool {
 	form, err := url.ParseQuery(string(body))
 	if err != nil || form.Get("grant_type") != "client_credentials" {

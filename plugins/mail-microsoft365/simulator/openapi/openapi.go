@@ -76,8 +76,8 @@ func CheckAnswer(operation *openapi3.Operation, status int, body []byte) error {
 	return checkBody(described.Value.Content, body, openapi3.VisitAsResponse())
 }
 
-// dateTimeFormat accepts a date-time without an offset, which the format requires, because Graph
-// omits the offset of the date in an error.
+// dateTimeFormat accepts a time without an offset. The format date-time requires the offset, but
+// Graph omits it in the date of an error.
 var dateTimeFormat = openapi3.WithStringFormatValidator("date-time",
 	openapi3.NewRegexpFormatValidator(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`))
 
