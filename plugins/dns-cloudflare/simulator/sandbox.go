@@ -29,17 +29,17 @@ func newSandboxClient(base string) *sandboxClient {
 	return &sandboxClient{base, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// The JSON documents of the sandbox's calls. If the Mode of a record is "proxied" or "flattened",
-// the DNS server answers with addresses instead of the record. If Mode is empty, it serves the
-// record unchanged.
+// The JSON documents of the sandbox's calls. Records with the Mode "proxied" or "flattened" are
+// veiled (see adapters/sandbox/zones): the DNS server answers with addresses of the proxy, or with
+// records of the CNAME's target. It serves a record with an empty Mode unchanged.
 type (
 	sandboxZone struct {
-		Name                  string          `json:"name"`
-		Provider              string          `json:"provider"`
-		NameServers           []string        `json:"name_servers"`
-		Version               uint32          `json:"version"`
-		Records               []sandboxRecord `json:"records"`
-		AnsweredWithAddresses []servedRecord  `json:"veiled"`
+		Name        string          `json:"name"`
+		Provider    string          `json:"provider"`
+		NameServers []string        `json:"name_servers"`
+		Version     uint32          `json:"version"`
+		Records     []sandboxRecord `json:"records"`
+		Veiled      []servedRecord  `json:"veiled"`
 	}
 	sandboxRecord struct {
 		Type     string `json:"type"`

@@ -60,7 +60,7 @@ func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
 	for _, entry := range zoneInSandbox.Records {
 		unmatched[servedRecord{Record: entry}.key()] = servedRecord{Record: entry}
 	}
-	for _, served := range zoneInSandbox.AnsweredWithAddresses {
+	for _, served := range zoneInSandbox.Veiled {
 		unmatched[served.key()] = served
 	}
 	var updated []record
@@ -185,10 +185,10 @@ func (sim *simulator) writeToSandbox(ctx context.Context, name string, version u
 	if sim.sandbox == nil {
 		return nil
 	}
-	zoneInSandbox := sandboxZone{Name: name, Version: version, Records: []sandboxRecord{}, AnsweredWithAddresses: []servedRecord{}}
+	zoneInSandbox := sandboxZone{Name: name, Version: version, Records: []sandboxRecord{}, Veiled: []servedRecord{}}
 	for _, r := range records {
 		if served := r.toSandbox(name); served.Mode != "" {
-			zoneInSandbox.AnsweredWithAddresses = append(zoneInSandbox.AnsweredWithAddresses, served)
+			zoneInSandbox.Veiled = append(zoneInSandbox.Veiled, served)
 		} else {
 			zoneInSandbox.Records = append(zoneInSandbox.Records, served.Record)
 		}

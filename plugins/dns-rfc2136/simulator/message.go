@@ -129,8 +129,8 @@ func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error
 	return simulate.Zone{Name: OperatorZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
 }
 
-// transfer answers a signed AXFR query (RFC 5936) with all records of the zone. The first and the
-// last record are the SOA.
+// transfer answers an AXFR query (RFC 5936) with all records of the zone. The first and the last
+// record are the SOA. It refuses an unsigned query.
 func (s *simulator) transfer(ctx context.Context, req *request) []byte {
 	zone, err := s.zone(ctx, req.Question[0].Name)
 	var records []wire.RR
