@@ -327,6 +327,26 @@ func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
+// silentTenants is a store that cannot read a tenant because the database does not answer.
+type silentTenants struct{ tenantStore }
+
+func (silentTenants) Tenant(context.Context, access.AccountID, tenant.GUID) (tenant.Tenant, error) {
+	return tenant.Tenant{}, fault.ServiceUnavailable.With("the database does not answer right now")
+}
+
+// TestFailedReadDoesNotCountAsAMissingTenant connects a tenant again that the account already has,
+// while all slots of the account are in use and the tenant cannot be read.
+func TestFailedReadDoesNotCountAsAMissingTenant(t *testing.T) {
+	fx := newFixture(t)
+	fx.connect(t, fx.ann, admin)
+	query := fx.grantConsent(t, fx.ann, admin)
+	fx.connect(t, fx.ann, otherAdmin)
+	b := fx.openCallback(t, query)
+	fx.Tenants = silentTenants{fx.Tenants}
+	_, err := b.signIn(t, admin)
+	requireRefusal(t, err, fault.ServiceUnavailable)
+}
+
 // disconnectingTenants is a store. While a tenant is attached, the browser of the administrator
 // disconnects, and the context of the request ends.
 type disconnectingTenants struct {

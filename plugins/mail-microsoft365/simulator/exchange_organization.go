@@ -64,7 +64,7 @@ func getAcceptedDomain(call *invocation, t *tenant, _ map[string]bool) outcome {
 	initial := t.initialMailDomain()
 	rows := []object{}
 	for _, d := range append([]mailDomain{initial}, t.Domains...) {
-		if !t.acceptsMail(d.Name, call.now) || call.params.has("Identity") && call.params.text("Identity") != d.Name {
+		if !t.acceptsMail(d.Name, call.now) || call.params.has("Identity") && !strings.EqualFold(call.params.text("Identity"), d.Name) {
 			continue
 		}
 		rows = append(rows, object{

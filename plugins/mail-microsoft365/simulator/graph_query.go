@@ -95,7 +95,7 @@ func skipTokenOffset(token string) int {
 	if err != nil {
 		return 0
 	}
-	return n
+	return max(0, n)
 }
 
 func (c *graphCall) readBody() (object, *graphError) {

@@ -87,6 +87,8 @@ func (s *simulator) submitConsent(w http.ResponseWriter, r *http.Request, query 
 		switch u := t.findSignInUser(username); {
 		case u == nil:
 			refusal = errUnknownUser.with(username)
+		case !u.Enabled:
+			refusal = errUserDisabled.with(username)
 		case !t.hasDirectoryRole(u.ID, globalAdministrator, s.kit.Now()):
 			refusal = errNeedsAdmin.with(username)
 		}
