@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
