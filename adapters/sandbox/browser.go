@@ -133,8 +133,7 @@ func (f *form) fillIn(username string) string {
 	return ""
 }
 
-// firstElement returns the first element of kinds[0]. If there is none, it looks for an element of
-// the next kind. It returns nil if root has no element of any of these kinds.
+// firstElement returns the first element of the first kind that root contains, or nil.
 func firstElement(root *html.Node, kinds ...string) *html.Node {
 	for _, kind := range kinds {
 		for n := range root.Descendants() {

@@ -14,7 +14,7 @@ import (
 )
 
 // maxClockOffset limits how far the clock can be from the machine's clock. A time.Duration holds at
-// most 292 years.
+// most about 292 years.
 const maxClockOffset = 100 * 365 * 24 * time.Hour
 
 // Clock is the machine's clock plus an offset. The offset is stored, because otherwise times in the
@@ -63,8 +63,7 @@ func (c *Clock) set(now time.Time) error {
 	return nil
 }
 
-// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due at
-// the new time.
+// setClock sets the clock of the service and of the simulators. It then calls WakeDueJobs.
 func (c *controller) setClock(r *http.Request) (any, error) {
 	var in struct {
 		Now     *time.Time `json:"now"`

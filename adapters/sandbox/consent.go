@@ -55,8 +55,8 @@ func (c *controller) consent(r *http.Request) (any, error) {
 	return emptyResponse{}, b.connect(ctx, page, tenant.Admin)
 }
 
-// connect submits page after page until the tenant is connected. It returns a failedFlow if a page
-// shows an error, or after maxFlowPages pages.
+// connect submits page after page until the tenant is connected. It returns a failedFlow after
+// maxFlowPages pages, or if a page has a status other than 200 or unexpectedly has no form.
 func (b *browser) connect(ctx context.Context, current page, username string) error {
 	hasConfirmed := false
 	for range maxFlowPages {

@@ -25,11 +25,9 @@ type Services struct {
 	// ConnectDNS connects an account to a DNS provider with a credential. If the account already
 	// has a connection to the provider, it changes nothing.
 	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
-	// Enforce counts the messages of all tenants and enforces their limits. It returns when all
-	// tenants are done.
+	// Enforce makes an enforcement pass over each connected tenant. It returns after the last pass.
 	Enforce func(ctx context.Context) error
-	// WakeDueJobs wakes the background jobs that are due. The sandbox calls it after it has moved
-	// the clock.
+	// WakeDueJobs wakes due background jobs. The sandbox calls it after it has moved the clock.
 	WakeDueJobs func(ctx context.Context) error
 	// KillPlugin sends SIGKILL to a plugin's process, if the process runs.
 	KillPlugin func(name string) error

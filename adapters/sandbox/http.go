@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// maxBody limits the body of a call, in bytes. It is enough for the records of a large zone.
+// maxBody limits the body of a call, in bytes.
 const maxBody = 4 << 20
 
 // badRequest is the error of an invalid call: status 400.
@@ -168,15 +168,15 @@ func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 	return "", false
 }
 
-// notYet answers a call that needs a part of the service that does not exist yet.
+// notYet answers a call that the sandbox does not support yet.
 func notYet(*http.Request) (any, error) {
 	return nil, notImplemented("this sandbox does not support the call yet")
 }
 
 func noSuchCall(*http.Request) (any, error) { return nil, notFound("there is no such call") }
 
-// loopbackServer is an HTTP server on loopback. Its callers control the whole sandbox. Therefore it
-// listens only on loopback, and refuses cross-origin requests of browsers on this machine.
+// loopbackServer is an HTTP server on loopback. Its calls need no authentication. It therefore
+// refuses cross-origin requests of browsers, except GET, HEAD and OPTIONS.
 type loopbackServer struct {
 	url    string
 	server *http.Server

@@ -137,7 +137,7 @@ func environmentVariables() []string {
 	return variables
 }
 
-// lineWriter splits the output of a process into lines, and calls onLine for each line.
+// lineWriter splits the output of a process into lines, and calls onLine for each complete line.
 type lineWriter struct {
 	onLine func([]byte)
 

@@ -4,9 +4,8 @@
 // the providers, and the time. It also serves the control interface, through which tests and people
 // change the simulation.
 //
-// Environment is the simulated environment. A plugin can contain a simulator of its provider. The
-// sandbox starts each simulator as a process. Simulators read and edit zones through the API in
-// zonecalls.go.
+// A plugin can contain a simulator of its provider. The sandbox starts simulators as processes.
+// They read and edit zones through the API in zonecalls.go.
 //
 //   - sandbox.go: Environment, Start and Close. Start here.
 //   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
@@ -14,7 +13,7 @@
 //     they use.
 //   - http.go: the HTTP server for these calls and for zonecalls.go, its errors and JSON.
 //   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the handlers of
-//     the calls.
+//     the calls, and the API through which simulators read and edit zones.
 //   - consent.go: acts as the administrator who connects a tenant, with the browser of browser.go.
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
 //     process_linux.go and process_other.go: the attributes of this process on each operating
@@ -22,7 +21,7 @@
 //   - clock.go: the clock of the sandbox, which a restart keeps, and the call that moves it.
 //   - state.go: the addresses and tenants that a restart keeps.
 //
-// Package zones is the DNS server. Package disk stores the state.
+// Package zones is the DNS server. Package disk reads and writes the files of the state.
 package sandbox
 
 import (
@@ -63,7 +62,7 @@ type Options struct {
 	// ControlAddr is the loopback address of the control interface. If it is in use, empty or has
 	// port 0, the control interface uses its address of the last start, or else a free port.
 	ControlAddr string
-	Log         *slog.Logger
+	Log         *slog.Logger // nil discards the log
 }
 
 // Environment is the simulated environment of the service. It starts before the service, because

@@ -39,20 +39,18 @@ type Ready struct {
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
 	// MailPlatform is the display name of the mail platform to which Tenants belong. The caller of
-	// Open sets it. It is not part of the JSON line.
+	// Open sets it.
 	MailPlatform string `json:"-"`
-	// ZonesProvider is the name of the DNS provider that hosts Zones. It is not part of the JSON
-	// line.
+	// ZonesProvider is the name of the DNS provider that hosts Zones.
 	ZonesProvider string `json:"-"`
-	// MessyZones are the seeded zones that already have records, to try out DNS plans. They are not
-	// part of the JSON line.
+	// MessyZones are the seeded zones that already have records, to try out DNS plans.
 	MessyZones []zones.MessyZone `json:"-"`
 	// PluginZones are the seeded zones that the DNS provider of the plugin under development hosts,
-	// keyed by the provider's name. They are not part of the JSON line.
+	// keyed by the provider's name.
 	PluginZones map[string][]string `json:"-"`
 }
 
-// Tenant is a simulated tenant that is not connected yet.
+// Tenant is a simulated tenant without consent.
 type Tenant struct {
 	TenantID string `json:"tenant_id"`
 	Admin    string `json:"admin"`
@@ -99,9 +97,9 @@ func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Te
 	return acc, key, err
 }
 
-// ensureOwnerKey returns the API key of the last start if the key is valid and no rotation has
-// replaced it, otherwise a new key. The database contains only the key's hash, so the key is stored
-// in a file.
+// ensureOwnerKey returns the API key of the last start if the key is valid, belongs to owner and
+// was not replaced by a rotation. Otherwise it returns a new key. The database contains only the
+// key's hash, so the key is stored in a file.
 func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
 	path, lastKey := c.dataFile("api-key.json"), ""
 	if err := disk.Load(path, &lastKey); err != nil {
@@ -110,7 +108,7 @@ func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID)
 	key := secret.New(lastKey)
 	caller, err := c.Keys.Caller(ctx, access.HashKey(key))
 	switch {
-	case err == nil && caller.Account.ID == owner && caller.SecretUntil.IsZero(): // not replaced by a rotation
+	case err == nil && caller.Account.ID == owner && caller.SecretUntil.IsZero(): // a rotation sets SecretUntil
 		return key, nil
 	case err != nil && !errors.Is(err, fault.InvalidAPIKey):
 		return secret.Text{}, err

@@ -45,7 +45,6 @@ type simulator struct {
 	client *http.Client
 }
 
-// stop ends the process and releases its files.
 func (s *simulator) stop() {
 	s.process.stop()
 	_ = s.files.Close() // a failure leaves copies of the plugin's files, which contain no secrets
@@ -84,9 +83,9 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 }
 
 // RestartSimulator starts the simulator of a plugin again, after the plugin's file and the catalog
-// have changed. The simulator keeps its state, and its address if no other process uses the
-// address. RestartSimulator does nothing if the plugin's simulator does not run, or if the catalog
-// does not have the plugin.
+// have changed. The simulator keeps its data directory, and its address if the address is free.
+// RestartSimulator does nothing if no simulator of the plugin was started, or if the catalog does
+// not have the plugin. If it fails, the simulator may not run.
 func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
 	env.moveClockMu.Lock()
 	defer env.moveClockMu.Unlock()

@@ -21,8 +21,8 @@ func (env *Environment) simulatorAPI() http.Handler {
 	return env.route(mux, noSuchCall)
 }
 
-// listHostedZones returns the zones of a provider, including their veiled records (see package
-// zones).
+// listHostedZones returns the zones of a provider, or only the zone `name` of the query, including
+// their veiled records (see package zones).
 func (env *Environment) listHostedZones(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	if !q.Has("provider") {
@@ -31,8 +31,8 @@ func (env *Environment) listHostedZones(r *http.Request) (any, error) {
 	return env.zones.Hosted(q.Get("provider"), q.Get("name")), nil
 }
 
-// editZone replaces the records of a zone for its provider. The body contains the version of the
-// zone that the provider read. If the zone was changed after that version, the answer is 409.
+// editZone replaces the records of a zone. Simulators call it with the version of the zone that they
+// have read. If the zone was changed after that version, the answer is 409.
 func (env *Environment) editZone(r *http.Request) (any, error) {
 	h := zones.Hosted{}
 	if err := decodeBody(r, &h); err != nil {

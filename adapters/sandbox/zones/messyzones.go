@@ -16,10 +16,10 @@ type MessyZone struct {
 	lines    string
 }
 
-// MessyZones are the messy zones of a seeded sandbox. Each line is a record: name, TTL, type and
-// content. The name @ and the text {d} in the content stand for the zone's name. {long} in the
-// content stands for a long text. The content of an MX record begins with the preference. The type
-// ~CNAME is a flattened CNAME.
+// MessyZones are the messy zones of a seeded sandbox. Each of the lines is a record: name, TTL,
+// type and content. The name @ and the text {d} stand for the zone's name, and {long} stands for a
+// long text. The content of an MX record begins with the preference. The type ~CNAME is a flattened
+// CNAME.
 var MessyZones = []MessyZone{
 	{"messy-mx-google.test", "mail goes to Google", SeededProvider, "@ 3600 MX 1 smtp.google.com\n@ 3600 TXT v=spf1 include:_spf.{d} ~all\n_spf 3600 TXT v=spf1 ip4:192.0.2.0/24 -all\n@ 300 TXT google-site-verification=rXOxyZounnZasA8Z7oaD3c14JdjS9aKSWvsR1EbUSIQ"},
 	{"messy-mx-null.test", "a null MX: the domain accepts no mail", SeededProvider, "@ 3600 MX 0 .\n@ 3600 TXT v=spf1 -all"},

@@ -16,9 +16,9 @@ const SeededProvider = "cloudflare"
 // records.
 const registrarProvider = "manual"
 
-// hostingProviders are the providers whose zones the sandbox itself hosts, keyed by id. The service
-// recognises a provider by the names of its name servers. All these names resolve to the address of
-// the sandbox's DNS server.
+// hostingProviders are the providers that can host zones while no simulator of the provider runs,
+// keyed by id. The service recognises a provider by the names of its name servers. All these names
+// resolve to the address of the sandbox's DNS server.
 var hostingProviders = map[string]hostingProvider{
 	SeededProvider:    {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
 	registrarProvider: {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
@@ -28,8 +28,7 @@ var hostingProviders = map[string]hostingProvider{
 const otherZone = "sandbox-dns.test"
 
 // hostingProviderOf returns the name servers and the SOA mailbox of a provider. For a provider that
-// is not in hostingProviders, the names are below otherZone. Such a provider can come from a plugin
-// that an operator has added.
+// is not in hostingProviders, the names are below otherZone.
 func hostingProviderOf(provider string) hostingProvider {
 	if h, ok := hostingProviders[provider]; ok {
 		return h
@@ -44,8 +43,8 @@ func NameServers(provider string) []string {
 	return servers[:]
 }
 
-// IsHostedBySandbox reports whether the sandbox itself hosts zones of the provider. Zones of other
-// providers can be added only while the simulators of these providers run.
+// IsHostedBySandbox reports whether zones of the provider can be added while no simulator of the
+// provider runs.
 func IsHostedBySandbox(provider string) bool {
 	_, known := hostingProviders[provider]
 	return known

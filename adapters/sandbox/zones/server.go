@@ -172,12 +172,8 @@ func (s *Store) answerUnregistered(m *wire.Msg, name string) {
 
 // registrySOA returns the SOA of a registry zone: a top-level domain, or the root "".
 func registrySOA(apex string) *wire.SOA {
-	soa := &wire.SOA{
+	return &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: "a.root.sandbox-registrar.test.", Mbox: "hostmaster.sandbox-registrar.test.",
 		Serial: 1, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
 	}
-	if apex == "" {
-		soa.Hdr.Name = "."
-	}
-	return soa
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
 )
 
-// ErrUnknown means that the zone does not exist.
+// ErrUnknown means that no stored zone has the name.
 var ErrUnknown = errors.New("no such zone")
 
 // Store holds all zones. It is safe for concurrent use.
@@ -74,9 +74,8 @@ func (s *Store) Names() []string {
 }
 
 // Add creates an empty zone that the provider hosts. It does nothing if the provider already hosts
-// the zone. It fails with an InvalidError if the name or the provider is invalid. It also fails
-// with an InvalidError if another provider hosts the zone, or if it is a built-in zone or from
-// ServeOwn.
+// the zone. It fails with an InvalidError if the name or the provider is invalid, if another
+// provider hosts the zone, or if the zone is built in or from ServeOwn.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
 	if !hostNamePattern.MatchString(provider) || strings.Contains(provider, ".") {
@@ -100,10 +99,11 @@ func (s *Store) Add(name, provider string) error {
 }
 
 // ServeOwn serves a provider's own zone. The records of customers refer to names in such a zone,
-// for example to the hosts of a mail platform. ServeOwn replaces the zone of an earlier call. It
-// does not store the zone, because the provider's simulator specifies it at each start. A wildcard
-// TXT record with a DKIM key answers only for DKIM selectors, as at a real platform. ServeOwn fails
-// with an InvalidError if apex or a record is invalid, or if apex is a stored or a built-in zone.
+// for example to the hosts of a mail platform. ServeOwn replaces the zone of an earlier call with
+// the same apex. It does not store the zone, because the provider's simulator specifies it at each
+// start. A wildcard with a DKIM key answers only for DKIM selectors, as at a real platform.
+// ServeOwn fails with an InvalidError if apex or a record is invalid, or if apex is a stored or a
+// built-in zone.
 func (s *Store) ServeOwn(apex string, records []Record) error {
 	if !hostNamePattern.MatchString(apex) || !strings.Contains(apex, ".") {
 		return invalid("the name of a zone must be a host name of two labels or more in lower case, without the final dot")
@@ -124,7 +124,7 @@ func (s *Store) ServeOwn(apex string, records []Record) error {
 
 // Records returns the records with which the server answers, without the SOA and NS records of the
 // apex. For a veiled record it returns the A, AAAA, MX and TXT records of the answer instead. It
-// fails with ErrUnknown if the zone does not exist.
+// fails with ErrUnknown if the zone is not stored.
 func (s *Store) Records(name string) ([]Record, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -222,7 +222,7 @@ func (s *Store) hostedZone(name string) Hosted {
 	}
 }
 
-// Edit replaces all records of a zone. It fails with ErrUnknown if the zone does not exist, with
+// Edit replaces all records of a zone. It fails with ErrUnknown if the zone is not stored, with
 // ErrChanged if the zone's version is not h.Version, and with an InvalidError if the records are
 // invalid. If Edit fails, it changes nothing.
 func (s *Store) Edit(h Hosted) error {
