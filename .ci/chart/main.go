@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command chart checks a Helm chart as `helm lint` and `helm template` do. It decodes the rendered
-// documents with the types of Kubernetes, so that an unknown field is an error. It is a separate
-// module, because the rest of the project does not need its dependencies.
+// documents with the types of Kubernetes, so that an unknown field is an error (except in
+// foreignKinds). It is a separate module, because the rest of the project does not need its
+// dependencies.
 //
 //	chart FOLDER [VALUES.yaml …]
 //

@@ -54,8 +54,8 @@ func run(args []string) (int, error) {
 	return runCommand(args, append(env, testserver.PostgresEnv+"="+postgres.URL), signals)
 }
 
-// sharedMemory is the folder of a file system in memory, and neededBytes is how many bytes must be
-// free there. The tests of the store write more than all other tests, and use 0.3 GB.
+// sharedMemory is the folder of a file system in memory. neededBytes is how many bytes must be free
+// there. The tests of the store write the most, about 0.3 GB.
 const sharedMemory, neededBytes = "/dev/shm", 4 << 30
 
 // useMemory makes sharedMemory the folder for temporary files of this process, if it has enough

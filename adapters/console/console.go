@@ -32,7 +32,8 @@ type Options struct {
 	// Platform is the name of the mail platform's plugin. It is the second element of the pages'
 	// paths.
 	Platform string
-	// Facts describes the mail platform. The pages omit facts that are not known.
+	// Facts describes the mail platform. A page omits an unknown fact, or uses general words
+	// instead.
 	Facts ports.PlatformFacts
 	// Setting returns the value that the operator set for a setting of the mail platform. The pages
 	// show the name and the id of the application that administrators approve, so that an

@@ -11,10 +11,10 @@
 //   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
 //   - control.go: the calls of the control interface, and Services, the parts of the service that
 //     they use.
-//   - http.go: the HTTP server for these calls and for zonecalls.go, its errors and JSON.
-//   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the handlers of
-//     the calls, and the API through which simulators read and edit zones.
-//   - consent.go: acts as the administrator who connects a tenant, with the browser of browser.go.
+//   - http.go: the HTTP server of the control interface and of zonecalls.go, its errors and JSON.
+//   - accounts.go, tenants.go, dnsconnections.go, simulatorcalls.go: handlers of control calls.
+//   - zonecalls.go: the API through which simulators read and edit zones, and the control calls
+//     for zones.
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
 //     process_linux.go and process_other.go: the attributes of this process on each operating
 //     system.

@@ -45,7 +45,7 @@ func newKeyring(content []byte) (*keyring, error) {
 	return ring, ring.deriveFingerprintKeys(handle)
 }
 
-// hkdfInfo is the HKDF info parameter. It separates the derived keys from other uses of the keyset.
+// hkdfInfo separates the derived keys from other uses of the keyset.
 const hkdfInfo = "tenantry fingerprint v1"
 
 func (k *keyring) deriveFingerprintKeys(handle *keyset.Handle) error {

@@ -17,7 +17,7 @@ import (
 // ageHeader is the beginning of each file in the format of the program age.
 const ageHeader = "age-encryption.org/"
 
-// ErrPassphrase means that the data was encrypted with a different passphrase.
+// ErrPassphrase means that the passphrase does not decrypt the data.
 var ErrPassphrase = errors.New("the passphrase is wrong")
 
 // IsEncrypted reports whether data was encrypted by Encrypt or by the age program. start is the

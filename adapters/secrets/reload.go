@@ -10,11 +10,11 @@ import (
 )
 
 // checkInterval is the minimum time between two checks of the file by currentRing. It is also the
-// minimum time until a failed reload is repeated.
+// minimum time until the reload of an unchanged file is repeated after an error.
 const checkInterval = time.Second
 
-// sameFile reports whether a and b show the same file, modification time, size and mode. If they
-// differ, the file must be read again. A nil info stands for a file that cannot be found.
+// sameFile reports whether a and b show the same file, modification time, size and mode. A nil info
+// means that Stat failed.
 func sameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -23,8 +23,7 @@ func sameFile(a, b fs.FileInfo) bool {
 }
 
 // currentRing returns the keyring to seal with. At most once per checkInterval it checks whether
-// the file has changed, and then reloads it. It does not wait if a different goroutine is checking
-// the file.
+// the file has changed, and then reloads it. It does not wait for a check by a different goroutine.
 func (s *Sealer) currentRing() *keyring {
 	if s.mu.TryLock() {
 		defer s.mu.Unlock()
@@ -50,9 +49,9 @@ func (s *Sealer) ringWithKey(id uint32) *keyring {
 	return s.ring.Load()
 }
 
-// reloadChanged reads the file if its file info has changed since the last check. It calls Stat
+// reloadChanged reads the file if its file info has changed since the last reload. It calls Stat
 // before it reads. If the file is written between the two calls, the next check therefore finds
-// that the file has changed. If the last reload failed, reloadChanged also reads an unchanged file,
+// that the file has changed. After a failed reload, reloadChanged also reads an unchanged file,
 // because some causes can end without a change of the file info, such as a lack of file
 // descriptors. The caller holds s.mu.
 func (s *Sealer) reloadChanged() {
@@ -83,7 +82,7 @@ func (s *Sealer) reload() {
 		}
 		return
 	}
-	// An error is logged once, not for each secret that is sealed.
+	// Consecutive reloads with the same error log it once, not for each secret that is sealed.
 	if s.lastError != err.Error() {
 		s.lastError = err.Error()
 		s.Log.Error("the keyset file has changed and cannot be used; the previous keyset stays in use", "error", err)

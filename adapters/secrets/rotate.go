@@ -17,7 +17,8 @@ import (
 type KeyStatus string
 
 // A primary key seals and opens secrets. A staged key opens secrets, and becomes primary at the
-// next rotation. An old key opens the secrets that it sealed. A disabled key is not used.
+// next rotation. An old key opens secrets that were sealed while it was primary. A disabled key is
+// not used.
 const (
 	Primary  KeyStatus = "primary"
 	Staged   KeyStatus = "staged"

@@ -5,7 +5,7 @@
 // database.
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
-//   - fingerprint.go: keyring, and fingerprints: hashes of texts with keys of the same keyset.
+//   - fingerprint.go: keyring, and fingerprints, which are hashes with keys derived from the keyset.
 //   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, CheckKeyset, MissingKeys,
 //     ContainsKeyset and WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
@@ -41,7 +41,7 @@ type Sealer struct {
 
 	mu sync.Mutex // held while the file is checked and read
 	// content is the content of the file from which the current keyring was read. lastInfo is the
-	// file info just before the file was last read. It is nil if there was no file.
+	// file info just before the file was last read, nil if Stat failed.
 	content  []byte
 	lastInfo fs.FileInfo
 	// checkedAt is when currentRing last checked the file for a change. reloadedAt is when the last

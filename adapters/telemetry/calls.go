@@ -25,8 +25,8 @@ type CallOptions struct {
 	Provider string
 	// Log receives a line for each call that failed (see failureLevel).
 	Log *slog.Logger
-	// CustomerData allows tenant ids, domains and addresses in spans. They are never in metrics or
-	// in the log.
+	// CustomerData allows tenant ids, domains and addresses in spans. The histogram and the log
+	// lines of calls never contain them.
 	CustomerData bool
 }
 
@@ -89,8 +89,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// resultOf returns the name of the outcome of err. It returns "cancelled" when the caller cancelled
-// the call, and "failed" for an error of tenantry itself, such as a missing setting.
+// resultOf returns the name of the outcome of err, which is "unknown" for a plugin call that its
+// caller cancelled. For an error without an outcome it returns "cancelled" or "failed".
 func resultOf(err error) string {
 	switch {
 	case err == nil, outcome.KindOf(err) != 0:

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// Jobs records each step of a provisioning job as a span. The span has a link to the request that
-// caused the job, if the job stores a traceparent. It is not a child span of the request's span,
+// Jobs records each step of a provisioning job as a span. If the job stores a traceparent, the span
+// has a link to the request that caused the job. The span is not a child of the request's span,
 // because the request may have ended long ago.
 type Jobs struct {
 	// CustomerData allows the tenant's GUID and the domain in spans.

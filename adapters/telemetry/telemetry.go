@@ -40,10 +40,10 @@ type Options struct {
 	Registry *prometheus.Registry
 }
 
-// Start installs the global tracer provider, meter provider and propagator. It returns the function
-// that flushes and stops them. The standard OTEL_* variables configure the exporters. Without these
-// variables, Start exports nothing, and the metrics are only in the registry. Start fails if an
-// exporter cannot be configured.
+// Start installs the global tracer provider, meter provider, propagator and error handler. It
+// returns the function that flushes and stops the providers. The standard OTEL_* variables
+// configure the exporters. Without them, Start exports nothing, and the metrics are only in the
+// registry. Start fails if the resource or an exporter cannot be configured.
 func Start(ctx context.Context, o Options) (func(context.Context) error, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Warn("telemetry export failed", "error", err)
@@ -99,7 +99,8 @@ func newTracerProvider(ctx context.Context, processResource *resource.Resource) 
 }
 
 // newMeterProvider returns the meter provider. It writes metrics to the registry, without the
-// labels of the instrumentation scope. It also exports them if OTEL_METRICS_EXPORTER is set.
+// labels of the instrumentation scope. It also exports them if OTEL_METRICS_EXPORTER is set and the
+// SDK is not disabled.
 func newMeterProvider(ctx context.Context, processResource *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
 	scraped, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
@@ -118,7 +119,7 @@ func newMeterProvider(ctx context.Context, processResource *resource.Resource, r
 
 // views filter the metrics of libraries. They keep only attributes that have few values. A plugin's
 // socket, for example, has a new value at each start. go.sql.query_timing is dropped, because
-// package bunotel records it in whole milliseconds.
+// package bunotel records it in whole milliseconds. The sizes of HTTP bodies are dropped too.
 var views = []sdkmetric.View{
 	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
 	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),
@@ -136,7 +137,7 @@ func dropMetric(name string) sdkmetric.View {
 }
 
 // isAnySet reports whether at least one of the variables is set and the SDK is not disabled.
-// Without this check, the exporters would send data to their default address even if there is no
+// Without this check, the exporters would send data to their default address even without a
 // collector.
 func isAnySet(variables ...string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {

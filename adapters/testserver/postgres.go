@@ -184,8 +184,8 @@ func (p *Postgres) Stop() {
 // kernel's ephemeral ports, so that no outgoing connection takes a port before the server starts.
 const minPort, maxPort = 10_000, 32_000
 
-// freePort returns a port on which nothing listens on 127.0.0.1. The port is random, so that tests
-// in concurrent processes choose different ports.
+// freePort returns a TCP port on which nothing listens on 127.0.0.1. The port is random, so that
+// tests in concurrent processes normally choose different ports.
 func freePort() (string, error) {
 	var err error
 	for range 100 {

@@ -11,10 +11,11 @@ import (
 )
 
 // ProgramsEnv is the environment variable with the directory of the programs for tests. The folders
-// release, failpoints and previous hold the service and plugins. In failpoints, the service is
-// built with the tag failpoints. In previous, both are from before the last migration. The folder
-// testdata holds the programs of the testdata folders, and the Go plugins of plugins/template, such
-// as go-mail. `make test-programs` builds all of them.
+// release and failpoints hold the service and the bundled plugins. In failpoints, the service is
+// built with the tag failpoints. The folder previous holds the service and the plugin
+// mail-microsoft365 from before the last migration. The folder testdata holds the programs of the
+// testdata folders, and the Go plugins of plugins/template, such as go-mail. `make test-programs`
+// builds all of them.
 const ProgramsEnv = "TENANTRY_TEST_BIN"
 
 // Program returns the path of a program that was built for the tests, such as
@@ -29,7 +30,7 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// FreeAddress returns a loopback address on which nothing listens.
+// FreeAddress returns a loopback address with a TCP port on which nothing listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	port, err := freePort()
