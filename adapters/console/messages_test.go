@@ -15,14 +15,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestErrorPagesExplainWithoutJargon checks that each error page says what happened and what to do
-// next. The pages must not contain terms of the API, and must contain the request id.
+// TestErrorPagesExplainWithoutJargon checks that the error page of each code says what happened and
+// what to do next. The page must contain the request id, and no terms of the API.
 func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 	c := &pages{}
 	for _, code := range fault.All() {
 		message := messageOf(code, platform.Facts{})
 		if message.Title == "" || message.About == "" || message.Next == "" {
-			t.Errorf("%s: %+v", code.Name, message)
+			t.Errorf("%s: got %+v, want a title, what happened and what to do next", code.Name, message)
 		}
 		w := httptest.NewRecorder()
 		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{message, "req-1", tenants.Origin{}})
@@ -63,7 +63,7 @@ func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
 }
 
 // TestPagesNameTheAccountAndLeadBack checks that each page shows the account's display name and
-// support contact, and that each last page links to the return URL.
+// support contact, and that each page except the confirmation links to the return URL.
 func TestPagesNameTheAccountAndLeadBack(t *testing.T) {
 	c := &pages{}
 	origin := tenants.Origin{DisplayName: "Acme <Mail>", SupportURL: "mailto:help@acme.example", ReturnURL: "https://app.acme.example/done?result=x&session_id=1"}
@@ -90,7 +90,7 @@ func TestPagesNameTheAccountAndLeadBack(t *testing.T) {
 		}
 		const back = `href="https://app.acme.example/done?result=x&amp;session_id=1"`
 		if strings.Contains(text, back) != (page != "confirm") {
-			t.Errorf("the page %s leads back: %v", page, strings.Contains(text, back))
+			t.Errorf("the page %s has a link back: %v, want %v", page, strings.Contains(text, back), page != "confirm")
 		}
 		if text := render(tenants.Origin{}); strings.Contains(text, `<p class="back">`) || strings.Contains(text, `class="reference contact"`) {
 			t.Errorf("the page %s shows an empty origin:\n%s", page, text)

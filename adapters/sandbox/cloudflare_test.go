@@ -117,7 +117,8 @@ func (fixture *cloudflareFixture) putRecords(name, records string) {
 // servedValues returns the values in the answer of the DNS server, separated by "|".
 func (fixture *cloudflareFixture) servedValues(name, qtype string) string {
 	fixture.t.Helper()
-	msg, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
+	client := wire.Client{Timeout: hangTimeout} // the default is 2 s
+	msg, _, err := client.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), fixture.ready.DNSAddr)
 	must(fixture.t, err)
 	var lines []string
 	for _, rr := range msg.Answer {
@@ -238,8 +239,8 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestCloudflareProxiesAndFlattens checks proxied and flattened records. The API lists them as they
-// were created, but the DNS server answers with other records.
+// TestCloudflareProxiesAndFlattens checks proxied and flattened records. The API lists the records as they
+// were created, but the DNS server answers with different records.
 func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)

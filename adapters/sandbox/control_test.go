@@ -186,12 +186,13 @@ func TestClockMovesServiceAndSimulators(t *testing.T) {
 	fixture := newFixture(t)
 	before := time.Now()
 	fixture.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
-	if ahead := fixture.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
+	if ahead := fixture.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+10*time.Minute {
 		t.Fatalf("the clock is ahead by %s, want 24h", ahead)
 	}
 	fixture.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
-	if now := fixture.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
-		t.Fatalf("the clock shows %s, want 2030-01-02T03:04", now)
+	set := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	if now := fixture.environment.Now(); now.Before(set) || now.After(set.Add(10*time.Minute)) {
+		t.Fatalf("the clock shows %s, want %s or a little later", now, set)
 	}
 	if fixture.service.wakeCalls != 2 {
 		t.Errorf("due jobs were woken %d times, want once for each move", fixture.service.wakeCalls)

@@ -41,14 +41,14 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := io.ReadAll(r); err != nil || string(got) != text {
-			t.Fatalf("%d bytes, %v", len(got), err)
+			t.Fatalf("decrypted %d bytes (%v), want the %d bytes of the text", len(got), err, len(text))
 		}
 	}
 	if *derivations != 1 {
-		t.Errorf("the key was derived %d times", *derivations)
+		t.Errorf("the key was derived %d times, want once", *derivations)
 	}
 	if _, err := decrypter("wrong").Decrypt(bytes.NewReader(encrypted.Bytes())); !errors.Is(err, secrets.ErrPassphrase) {
-		t.Fatalf("a wrong passphrase: %v", err)
+		t.Fatalf("a wrong passphrase: got %v, want ErrPassphrase", err)
 	}
 	changed := bytes.Clone(encrypted.Bytes())
 	changed[len(changed)-100] ^= 1

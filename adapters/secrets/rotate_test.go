@@ -41,7 +41,7 @@ func sealSecret(t *testing.T, s *secrets.Sealer) []byte {
 func requireOpens(t *testing.T, s *secrets.Sealer, sealed []byte) {
 	t.Helper()
 	if got, err := s.Open(sealed, "p"); err != nil || got.Reveal() != testSecret {
-		t.Fatalf("does not open: %v", err)
+		t.Fatalf("the sealed secret does not open: %v", err)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
 	path := createKeyset(t)
 	before, _ := os.ReadFile(path)
 	if _, err := secrets.CreateKeyset(path); !errors.Is(err, fs.ErrExist) {
-		t.Fatalf("created again: %v", err)
+		t.Fatalf("an existing keyset: got %v, want an error that wraps fs.ErrExist", err)
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Fatal("the keyset has changed")
@@ -144,7 +144,7 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	first := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Rotate(path)
 	if got := keyStatuses(t, keys, err); got != "old primary" {
-		t.Fatalf("after the first rotation: %s", got)
+		t.Fatalf("after the first rotation the keys are %s, want old primary", got)
 	}
 	s := openSealer(t, path)
 	second := sealSecret(t, s)
@@ -154,7 +154,7 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	requireOpens(t, s, first)
 	requireOpens(t, s, second)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
+		t.Errorf("the rotated file: got %v, %v, want the mode 0640", info, err)
 	}
 	if remaining, err := os.ReadDir(filepath.Dir(path)); err != nil || len(remaining) != 1 {
 		t.Errorf("files beside the keyset: %v (%v)", remaining, err)
@@ -170,10 +170,10 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	before := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Stage(path)
 	if got := keyStatuses(t, keys, err); got != "primary staged" {
-		t.Fatalf("staged: %s", got)
+		t.Fatalf("after staging the keys are %s, want primary staged", got)
 	}
 	if _, err := secrets.Stage(path); !errors.Is(err, secrets.ErrStaged) {
-		t.Fatalf("staged twice: %v", err)
+		t.Fatalf("a second staged key: got %v, want ErrStaged", err)
 	}
 	if !bytes.Equal(before[:5], sealSecret(t, openSealer(t, path))[:5]) {
 		t.Fatal("a secret is sealed with the staged key")
@@ -187,11 +187,11 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	}
 	keys, err = secrets.Rotate(path)
 	if got := keyStatuses(t, keys, err); got != "old primary" {
-		t.Fatalf("promoted: %s", got)
+		t.Fatalf("after the rotation the keys are %s, want old primary", got)
 	}
 	requireOpens(t, openSealer(t, replicaPath), sealSecret(t, openSealer(t, path)))
 	if keys, err = secrets.Keys(path); keyStatuses(t, keys, err) != "old primary" {
-		t.Fatalf("read again: %v", keys)
+		t.Fatalf("the file has the keys %v, want old primary", keys)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestConcurrentRotationsAreAllKept(t *testing.T) {
 	}
 	wg.Wait()
 	if keys, err := secrets.Keys(path); err != nil || len(keys) != 9 {
-		t.Fatalf("%d keys, %v", len(keys), err)
+		t.Fatalf("got %d keys, %v, want 9", len(keys), err)
 	}
 }
 
@@ -223,10 +223,10 @@ func TestRotateKeepsASymbolicLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Fatalf("the link became %v (%v)", info.Mode(), err)
+		t.Fatalf("the link became %v, %v, want a symbolic link", info, err)
 	}
 	if keys, err := secrets.Keys(path); err != nil || len(keys) != 2 {
-		t.Fatalf("%d keys, %v", len(keys), err)
+		t.Fatalf("got %d keys, %v, want 2", len(keys), err)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
 			}
 		})
 		if allocations > 50 {
-			t.Errorf("a secret that is %s takes %v allocations", name, allocations)
+			t.Errorf("a secret that is %s takes %v allocations, want at most 50", name, allocations)
 		}
 	}
 }

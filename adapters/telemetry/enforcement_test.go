@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// collectSamples returns the samples of all metrics that record has written. A key is the name of
-// the metric, followed by a label value or by the upper bound of a histogram bucket. Buckets are
+// collectSamples returns the samples of all metrics after record has run. A key is the name of the
+// metric, followed by a label value or by the upper bound of a histogram bucket. Buckets are
 // cumulative.
 func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 	for _, bound := range bounds {
 		upTo := found[fmt.Sprintf("%s%g", namePrefix, bound)]
 		if count := upTo - before; count > 1 {
-			t.Errorf("%v lags lie in the bucket up to %s", count, time.Duration(bound)*time.Second)
+			t.Errorf("%v lags are in the bucket up to %s, want at most 1", count, time.Duration(bound)*time.Second)
 		}
 		before = upTo
 	}

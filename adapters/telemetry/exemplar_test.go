@@ -48,6 +48,6 @@ func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 		}
 	}
 	if len(found) != 2 || found["trace_id"] != span.SpanContext().TraceID().String() || found["span_id"] == "" {
-		t.Errorf("the exemplar has %v", found)
+		t.Errorf("the exemplar has %v, want only the ids of the trace and the span", found)
 	}
 }

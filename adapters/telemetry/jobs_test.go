@@ -34,7 +34,7 @@ func TestStepIsLinkedToItsRequest(t *testing.T) {
 	}
 	text := fmt.Sprint(step.Name, step.Attributes, step.Status)
 	if strings.Contains(text, "customer.test") || strings.Contains(text, "guid-1") || !strings.Contains(text, "unknown") || step.Status.Code != codes.Error {
-		t.Errorf("the span has %s", text)
+		t.Errorf("the span has %s, want the outcome unknown, an error and no customer data", text)
 	}
 	if text = fmt.Sprint(other.Attributes); len(other.Links) != 0 || !strings.Contains(text, "customer.test") || other.Status.Code == codes.Error {
 		t.Errorf("the other span has %s and the links %v, want the domain, no error and no link", text, other.Links)

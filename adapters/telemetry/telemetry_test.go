@@ -27,7 +27,7 @@ func TestIsAnySet(t *testing.T) {
 			t.Setenv(name, value)
 		}
 		if got := isAnySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
-			t.Errorf("%v: %v", tt.env, got)
+			t.Errorf("with the variables %v: got %v, want %v", tt.env, got, tt.want)
 		}
 	}
 }
@@ -46,8 +46,8 @@ func TestServiceNameComesFromEnvironment(t *testing.T) {
 	}
 }
 
-// TestLibraryMetricsAreFiltered checks that views drop labels with unbounded values, and metrics
-// that the service does not need.
+// TestLibraryMetricsAreFiltered checks that /metrics has neither the address of a plugin's socket, nor
+// the query timing of package bunotel, nor the labels of the instrumentation scope.
 func TestLibraryMetricsAreFiltered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	stop, err := Start(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler), Registry: registry})

@@ -27,14 +27,15 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 		powerDNS.Stop()
 		t.Fatal(err)
 	}
+	client := wire.Client{Timeout: 4 * time.Minute} // the default is 2 s
 	for _, zone := range []string{"one.test.", "two.test."} {
 		q := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
-		answer, err := wire.Exchange(q, bind.Addr)
+		answer, _, err := client.Exchange(q, bind.Addr)
 		if err != nil || !answer.Authoritative || len(answer.Answer) != 1 {
 			t.Errorf("BIND answers %v, %v, want one authoritative SOA record", answer, err)
 		}
 	}
-	if answer, err := wire.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), powerDNS.DNS); err != nil || answer.Rcode != wire.RcodeRefused {
+	if answer, _, err := client.Exchange(new(wire.Msg).SetQuestion("one.test.", wire.TypeSOA), powerDNS.DNS); err != nil || answer.Rcode != wire.RcodeRefused {
 		t.Errorf("PowerDNS, which has no zones, answers %v, %v, want REFUSED", answer, err)
 	}
 	powerDNS.Stop()
