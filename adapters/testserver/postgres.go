@@ -16,9 +16,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	mathrand "math/rand/v2"
 	"net"
 	"net/url"
@@ -58,13 +56,9 @@ const PostgresEnv = "TENANTRY_TEST_POSTGRES_URL"
 
 // Postgres is a server on a free loopback port, with a random password and without durability.
 type Postgres struct {
-	URL string // for a superuser
-
-	stdin io.Closer // closing it ends the server
-	dir   string
-	psql  string
-	ended chan struct{}
-	log   *bytes.Buffer // may be read after ended is closed
+	*child
+	URL  string // for a superuser
+	psql string // the path of the program
 }
 
 // StartPostgres starts a server and waits until it answers.
@@ -75,62 +69,31 @@ func StartPostgres(ctx context.Context) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
 	password, user := rand.Text(), "tenantry"
 	dir, attr, err := newServerDir("postgres", map[string]string{"password": password})
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
 	cmd := exec.Command("/bin/sh", "-c", postgresScript, "postgres", bin, dir, user, port)
-	cmd.Dir, cmd.SysProcAttr = dir, attr
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
 	p := &Postgres{
-		URL:   (&url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: "127.0.0.1:" + port, Path: "/postgres"}).String(),
-		ended: make(chan struct{}), log: new(bytes.Buffer), dir: dir, psql: filepath.Join(bin, "psql"),
+		URL:  (&url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: "127.0.0.1:" + port, Path: "/postgres"}).String(),
+		psql: filepath.Join(bin, "psql"),
 	}
-	if err := p.launch(cmd); err != nil {
-		return nil, errors.Join(fmt.Errorf("start PostgreSQL: %w", err), os.RemoveAll(dir))
+	if p.child, err = launch(cmd, dir, attr); err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	return p, p.awaitAnswer(ctx)
+	return p, p.awaitReady(ctx, "PostgreSQL", p.checkAnswers)
 }
 
-func (p *Postgres) launch(cmd *exec.Cmd) error {
-	cmd.Stdout, cmd.Stderr = p.log, p.log
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	p.stdin = stdin
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	go func() {
-		defer close(p.ended)
-		_ = cmd.Wait()
-	}()
-	return nil
-}
-
-// awaitAnswer waits until the server answers a query. A successful connection would not be enough,
-// because the port opens earlier.
-func (p *Postgres) awaitAnswer(ctx context.Context) error {
-	for {
-		psql := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
-		if psql.Run() == nil {
-			return nil
-		}
-		select {
-		case <-p.ended:
-			return fmt.Errorf("PostgreSQL did not start:\n%s", p.log)
-		case <-ctx.Done():
-			p.Stop()
-			return fmt.Errorf("PostgreSQL does not answer: %w\n%s", ctx.Err(), p.log)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+// checkAnswers makes a query. A successful connection would not be enough, because the port opens
+// earlier.
+func (p *Postgres) checkAnswers(ctx context.Context) error {
+	return exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL).Run()
 }
 
 // Crash ends the server without a checkpoint, like `pg_ctl restart -m immediate`, and starts it
@@ -155,7 +118,7 @@ func (p *Postgres) Crash(ctx context.Context) error {
 	for {
 		currentPID, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
 		if err == nil && !bytes.Equal(currentPID, oldPID) {
-			return p.awaitAnswer(ctx)
+			return p.awaitReady(ctx, "PostgreSQL", p.checkAnswers)
 		}
 		select {
 		case <-ctx.Done():
@@ -172,12 +135,6 @@ func (p *Postgres) Demote(ctx context.Context) error {
 		return err
 	}
 	return p.Crash(ctx)
-}
-
-// Stop ends the server and removes its files.
-func (p *Postgres) Stop() {
-	_ = p.stdin.Close()
-	<-p.ended
 }
 
 // minPort and maxPort limit the ports that freePort chooses. The range is below the range of the

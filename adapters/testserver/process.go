@@ -58,21 +58,31 @@ func startChild(ctx context.Context, program string, args []string, files map[st
 		return nil, err
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", supervisorScript, program, dir, exe}, expandDir(dir, args)...)...)
-	cmd.Dir, cmd.SysProcAttr = dir, attr
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC"}
+	c, err := launch(cmd, dir, attr)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	return c, c.awaitReady(ctx, program, ready)
+}
+
+// launch starts the script of a server in the server's directory. If it fails, it removes the
+// directory.
+func launch(cmd *exec.Cmd, dir string, attr *syscall.SysProcAttr) (*child, error) {
 	c := &child{dir: dir, ended: make(chan struct{}), log: new(bytes.Buffer)}
-	cmd.Stdout, cmd.Stderr = c.log, c.log
+	cmd.Dir, cmd.SysProcAttr, cmd.Stdout, cmd.Stderr = dir, attr, c.log, c.log
+	var err error
 	if c.stdin, err = cmd.StdinPipe(); err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", program, err), os.RemoveAll(dir))
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	go func() {
 		defer close(c.ended)
 		_ = cmd.Wait()
 	}()
-	return c, c.awaitReady(ctx, program, ready)
+	return c, nil
 }
 
 func (c *child) awaitReady(ctx context.Context, program string, ready func(context.Context) error) error {
