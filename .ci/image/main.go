@@ -7,7 +7,7 @@
 //
 // COPY copies files, and RUN runs its command on this machine. Temporary folders replace the
 // folders /src and /out of the build stage. The command writes the root file system of the last
-// stage to FOLDER/root, and its other instructions (ENV, USER, ENTRYPOINT, …) to
+// stage to FOLDER/root, and the arguments of instructions such as ENV, USER and ENTRYPOINT to
 // FOLDER/config.json.
 package main
 
@@ -86,7 +86,8 @@ func build(file, folder string, args map[string]string) error {
 	return errors.Join(run("", nil, "cp", "-a", last.root, filepath.Join(folder, "root")), os.WriteFile(filepath.Join(folder, "config.json"), config, 0o600))
 }
 
-// stage is one stage of a Containerfile. root is the folder that replaces its root folder.
+// stage is one stage of a Containerfile. root is the folder that replaces its root folder, and
+// workdir is below root.
 type stage struct {
 	root, workdir string
 	env           []string

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Accounts is the part of the store that the control interface needs for accounts.
+// Accounts is the part of the store that creates and changes accounts and creates their keys.
 type Accounts interface {
 	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
 	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)

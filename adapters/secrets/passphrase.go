@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// ageHeader is the beginning of each file in the format of the program age.
+// ageHeader is the beginning of a file in the binary format of the program age.
 const ageHeader = "age-encryption.org/"
 
 // ErrPassphrase means that the passphrase does not decrypt the data.
 var ErrPassphrase = errors.New("the passphrase is wrong")
 
-// IsEncrypted reports whether data was encrypted by Encrypt or by the age program. start is the
-// beginning of the data.
+// IsEncrypted reports whether data is in the binary format of the program age, which Encrypt
+// writes. start is the beginning of the data.
 func IsEncrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageHeader)) }
 
 // workFactor is the base-2 logarithm of scrypt's cost parameter N. 18 is the default of the age

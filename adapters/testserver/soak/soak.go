@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package soak decides how many of its cases a long test runs: a sample, or all of them in `make
-// soak`. Only tests import it.
+// soak`. Only tests and package interleaving import it.
 package soak
 
 import (
