@@ -66,6 +66,7 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"GET /calls", ``, 400},
 		{"GET /calls?provider=nobody", ``, 404},
 		{"GET /sending/nosimulator/accounts", ``, 501},
+		{"GET /sending/fake/accounts", ``, 404}, // fake is not a sending platform
 		{"POST /plugins/nobody/kill", ``, 404},
 		{"GET /nothing", ``, 404},
 		{"GET /", ``, 404},

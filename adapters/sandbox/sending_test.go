@@ -99,13 +99,6 @@ func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
 	}
 }
 
-func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
-	fixture := newFixture(t)
-	if status, body := fixture.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
-		t.Fatalf("got %d %s, want 404", status, body)
-	}
-}
-
 // TestSimulatorsKeepTheirAddress checks that a simulator has the same address after a restart.
 // Credentials and links in a browser may contain the address.
 func TestSimulatorsKeepTheirAddress(t *testing.T) {
