@@ -115,8 +115,8 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 }
 
 // fillIn sets the field username if the form has one. It selects the button named "decision" with
-// the value "accept" or "connect", and returns that value. If there is no such button, it selects
-// the first button and returns "".
+// the value "accept" or "connect", and returns that value. Without this button, it selects the
+// first button and returns "".
 func (f *form) fillIn(username string) string {
 	if f.values.Has("username") {
 		f.values.Set("username", username)

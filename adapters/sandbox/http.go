@@ -156,7 +156,7 @@ func (env *Environment) route(mux *http.ServeMux, fallback call) http.Handler {
 }
 
 // allowedMethod returns a method, other than the method of r, that mux accepts for the path of r.
-// It returns false if there is none.
+// It returns false if mux accepts no other method.
 func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := *r

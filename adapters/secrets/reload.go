@@ -51,9 +51,9 @@ func (s *Sealer) ringWithKey(id uint32) *keyring {
 
 // reloadChanged reads the file if its file info has changed since the last reload. It calls Stat
 // before it reads. If the file is written between the two calls, the next check therefore finds
-// that the file has changed. After a failed reload, reloadChanged also reads an unchanged file,
-// because some causes can end without a change of the file info, such as a lack of file
-// descriptors. The caller holds s.mu.
+// that the file has changed. After a failed reload, reloadChanged also reads an unchanged file, at
+// most once per checkInterval: the cause, such as a lack of file descriptors, may end without a
+// change of the file info. The caller holds s.mu.
 func (s *Sealer) reloadChanged() {
 	info, err := os.Stat(s.path)
 	if err != nil {

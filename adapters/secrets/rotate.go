@@ -44,8 +44,8 @@ func Keys(path string) ([]Key, error) {
 	return keysOf(handle), nil
 }
 
-// Rotate makes the staged key the primary key and returns the keys. If there is no staged key, it
-// adds a new key and makes it the primary key. Secrets that older keys sealed can still be opened.
+// Rotate makes the staged key the primary key and returns the keys. Without a staged key, it adds a
+// new key and makes it the primary key. Secrets that older keys sealed can still be opened.
 func Rotate(path string) ([]Key, error) {
 	return editKeyset(path, func(manager *keyset.Manager, keys []Key) error {
 		if newest := keys[len(keys)-1]; newest.Status == Staged {

@@ -42,9 +42,8 @@ func (h correlatingHandler) WithGroup(name string) slog.Handler {
 	return correlatingHandler{h.Handler.WithGroup(name)}
 }
 
-// Traceparent returns the W3C traceparent of the span in ctx, or "" if there is no span. A job
-// stores the traceparent of the request that caused it, so that the job's traces can link to the
-// request.
+// Traceparent returns the W3C traceparent of the span in ctx, or "" without a span. A job stores
+// the traceparent of the request that caused it, so that the job's traces can link to the request.
 func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

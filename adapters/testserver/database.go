@@ -30,8 +30,8 @@ func Database(t testing.TB) string {
 	return created
 }
 
-// CreateDatabase creates an empty database and returns its URL. If there is no server it fails, so
-// that tests on PostgreSQL are never skipped.
+// CreateDatabase creates an empty database and returns its URL. It fails without a server, so that
+// tests on PostgreSQL are never skipped.
 func CreateDatabase() (string, error) {
 	server, err := url.Parse(os.Getenv(PostgresEnv))
 	if err != nil || server.Host == "" {

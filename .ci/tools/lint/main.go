@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command lint is `go vet` with more analyzers. They find dropped errors, comparisons that miss
-// wrapped errors, bodies and rows that are not closed, unchecked errors of rows, nil returned in
-// place of an error, calls without a context, and unused assignments and identifiers. `go vet` runs
-// the command:
+// wrapped errors, and nil returned in place of an error. They also find bodies and rows that are
+// not closed, unchecked errors of rows, calls without a context, and unused assignments and
+// identifiers. `go vet` runs the command:
 //
 //	go vet -vettool=bin/lint ./...
 //

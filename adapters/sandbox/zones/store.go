@@ -98,7 +98,7 @@ func (s *Store) Add(name, provider string) error {
 	return s.put(name, storedZone{Provider: provider, Serial: 1, Records: []Record{}})
 }
 
-// ServeOwn serves a provider's own zone. The records of customers refer to names in such a zone,
+// ServeOwn serves a provider's own zone. The records of customers refer to names in this zone,
 // for example to the hosts of a mail platform. ServeOwn replaces the zone of an earlier call with
 // the same apex. It does not store the zone, because the provider's simulator specifies it at each
 // start. A wildcard with a DKIM key answers only for DKIM selectors, as at a real platform.
