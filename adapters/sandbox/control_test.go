@@ -120,7 +120,7 @@ func TestConsentConnectsTheTenant(t *testing.T) {
 	}
 }
 
-func TestOperatorAssignsATenantByACall(t *testing.T) {
+func TestControlAssignsAndWithdrawsATenant(t *testing.T) {
 	fixture := newFixture(t)
 	body := `{"tenant_id":"` + fixture.tenant + `","account_id":"` + fixture.ready.AccountID + `"}`
 	fixture.service.refusedAssignments = 2
@@ -138,7 +138,7 @@ func TestOperatorAssignsATenantByACall(t *testing.T) {
 	}
 }
 
-func TestCallsMakeAndEditZones(t *testing.T) {
+func TestControlCreatesAndEditsZones(t *testing.T) {
 	fixture := newFixture(t)
 	fixture.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
 	fixture.mustCall("GET", "/zones/new.example/records", "", "[]")

@@ -258,7 +258,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 		{"name outside the zone", `{"type":"A","name":"a.other.test","content":"192.0.2.1","ttl":60}`},
 		{"name outside the zone that ends with the same letters", `{"type":"A","name":"notexample.test","content":"192.0.2.1","ttl":60}`},
 		{"relative name", `{"type":"A","name":"www","content":"192.0.2.1","ttl":60}`},
-		{"no TTL", `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":0}`},
+		{"TTL of 0", `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":0}`},
 		{"quoted text", `{"type":"TXT","name":"a.example.test","content":"\"v=spf1 -all\"","ttl":60}`},
 		{"empty text", `{"type":"TXT","name":"a.example.test","content":"","ttl":60}`},
 		{"MX without a priority", `{"type":"MX","name":"example.test","content":"m.example.net","ttl":60}`},
@@ -301,7 +301,7 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 	}
 }
 
-func TestRecordsWithUnknownMembersAreRefused(t *testing.T) {
+func TestMalformedRecordsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		`[{"type":"A","name":"a.example.test","content":"192.0.2.1"}]`,
 		`[{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60,"proxied":true}]`,
