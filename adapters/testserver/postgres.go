@@ -34,15 +34,15 @@ const serverTimeout = 5 * time.Minute
 // postgresScript runs the server and waits for the end of the script's standard input. The kernel
 // closes the input when the parent process ends, even after a crash. Then the script stops the
 // server and removes its files. If the server ends and the file "restart" exists, the script starts
-// the server again.
+// the server again. The file server.pid has the server's process id (see supervisorScript).
 const postgresScript = `
 exec 3<&0 # a background command gets /dev/null as its standard input, so it reads descriptor 3
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
   --encoding UTF8 --locale C --no-sync >&2 || { rm -rf "$2"; exit 1; }
 run() {
-  "$1/postgres" -D "$2/data" -h 127.0.0.1 -p "$4" -c unix_socket_directories= -c fsync=off \
+  /bin/sh -c 'echo $$ >"$0"; exec "$@"' "$2/server.pid" \
+    "$1/postgres" -D "$2/data" -h 127.0.0.1 -p "$4" -c unix_socket_directories= -c fsync=off \
     -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=300 >&2 3<&- &
-  echo $! >"$2/server.pid"
   wait $!
 }
 (read -r _ <&3; rm -f "$2/restart"; kill -QUIT $(cat "$2/server.pid")) 2>/dev/null &

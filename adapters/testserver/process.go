@@ -22,13 +22,13 @@ import (
 
 // supervisorScript runs a server. When the script's standard input ends, the script kills the
 // server and removes the server's directory. The kernel closes the input when the parent process
-// ends, even after a crash. The file server.pid in the directory has the server's process id.
+// ends, even after a crash. The file server.pid in the directory has the server's process id. It is
+// written before the server starts, so that it exists when the server answers.
 const supervisorScript = `
 exec 3<&0
 dir=$1; shift
-"$@" >&2 3<&- &
+/bin/sh -c 'echo $$ >"$0"; exec "$@"' "$dir/server.pid" "$@" >&2 3<&- &
 server=$!
-echo $server >"$dir/server.pid"
 (read -r _ <&3; kill -KILL $server) >/dev/null 2>&1 &
 wait $server
 rm -rf "$dir"
