@@ -96,7 +96,7 @@ func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 	msg := new(wire.Msg).SetUpdate(zone + ".")
 	msg.Insert(records)
 	msg.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
-	client := &wire.Client{Net: "tcp", TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
+	client := &wire.Client{Net: "tcp", Timeout: time.Minute, TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
 	a, _, err := client.ExchangeContext(t.Context(), msg, b.Addr)
 	if err != nil || a.Rcode != wire.RcodeSuccess {
 		t.Fatalf("%v %v", a, err)

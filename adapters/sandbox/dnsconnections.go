@@ -59,11 +59,12 @@ func (env *Environment) dnsSimulator(name string) *simulator {
 // simulator's ready line. Settings and secrets that the simulator issues for this customer replace
 // the settings and secrets with the same names.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
-	merged := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
+	merged := secret.Credential{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)
 	if err != nil {
 		return merged, err
 	}
+	maps.Copy(merged.Settings, s.ready.Settings)
 	maps.Copy(merged.Settings, issued.Settings)
 	for _, secrets := range []map[string]string{s.ready.Secrets, issued.Secrets} {
 		for name, value := range secrets {

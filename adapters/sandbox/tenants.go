@@ -75,7 +75,7 @@ func (env *Environment) consentOf(ctx context.Context, id string) (string, error
 const (
 	// consentTimeout is how long a new consent may take to become effective. consentPollInterval is
 	// the time between two attempts.
-	consentTimeout      = 20 * time.Second
+	consentTimeout      = 2 * time.Minute
 	consentPollInterval = 250 * time.Millisecond
 )
 

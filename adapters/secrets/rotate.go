@@ -118,7 +118,11 @@ func replaceKeysetFile(path string, handle *keyset.Handle) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(copyOwner(temp, info), os.Rename(temp, path)); err != nil {
+	err = copyOwner(temp, info)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
 		_ = os.Remove(temp)
 		return err
 	}

@@ -89,14 +89,14 @@ func causeOf(err error) string {
 	return ""
 }
 
-// resultOf returns the name of the outcome of err, which is "unknown" for a plugin call that its
-// caller cancelled. For an error without an outcome it returns "cancelled" or "failed".
+// resultOf returns "cancelled" for a call that its caller cancelled, and otherwise the name of the
+// outcome of err. For an error without an outcome it returns "failed".
 func resultOf(err error) string {
 	switch {
-	case err == nil, outcome.KindOf(err) != 0:
-		return outcome.KindOf(err).String()
 	case errors.Is(err, context.Canceled):
 		return "cancelled"
+	case err == nil, outcome.KindOf(err) != 0:
+		return outcome.KindOf(err).String()
 	default:
 		return "failed"
 	}

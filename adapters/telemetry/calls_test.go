@@ -103,6 +103,7 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 		{"down", &outcome.Error{Kind: outcome.Down, Cause: "circuit_open"}, "down", "WARN", true},
 		{"unknown", &outcome.Error{Kind: outcome.Unknown, Cause: "deadline"}, "unknown", "WARN", true},
 		{"the caller cancelled the call", context.Canceled, "cancelled", "", false},
+		{"the caller cancelled a call of a plugin", fmt.Errorf("%w: %w", &outcome.Error{Kind: outcome.Unknown, Cause: "caller_gone"}, context.Canceled), "cancelled", "", false},
 		{"an error of tenantry", errors.New("a missing setting"), "failed", "WARN", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

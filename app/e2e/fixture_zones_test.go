@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	wiredns "github.com/miekg/dns"
 
@@ -362,7 +363,7 @@ func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudflareRe
 func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudflareRecord) []zones.Record {
 	t.Helper()
 	var out []zones.Record
-	tcp := wiredns.Client{Net: "tcp"}
+	tcp := wiredns.Client{Net: "tcp", Timeout: time.Minute}
 	for _, queryType := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
 		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", queryType), h.server)
 		must(t, err)
