@@ -39,8 +39,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// T has the methods of *testing.T that checks use. *testing.T and the runner of `tenantry plugin
-// test` implement it. That runner does not import package testing.
+// T has the methods of *testing.T that checks use. The runner of `tenantry plugin test` also
+// implements it.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -87,7 +87,6 @@ func callContext(t T) context.Context {
 	return ctx
 }
 
-// must fails the test if err is not nil.
 func must(t T, action string, err error) {
 	t.Helper()
 	if err != nil {
@@ -95,7 +94,6 @@ func must(t T, action string, err error) {
 	}
 }
 
-// requireRefusal checks that err has the fault code.
 func requireRefusal(t T, action string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
@@ -103,7 +101,6 @@ func requireRefusal(t T, action string, err error, code fault.Code) {
 	}
 }
 
-// requireOutcome checks the outcome kind of err.
 func requireOutcome(t T, action string, err error, kind outcome.Kind) {
 	t.Helper()
 	if got := outcome.KindOf(err); got != kind {
@@ -111,7 +108,7 @@ func requireOutcome(t T, action string, err error, kind outcome.Kind) {
 	}
 }
 
-// Concurrently calls f with 0 to n-1 at the same time and returns the errors.
+// Concurrently calls f(0) to f(n-1) at the same time, and returns their errors in this order.
 func Concurrently(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})

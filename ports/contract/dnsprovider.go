@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNSProviderEnv is a test environment of one DNS provider account. Put and Held access the zones
-// directly, without the adapter.
+// DNSProviderEnv is a test environment of one DNS provider account. NewZone, Put and Held access the
+// zones directly, without the adapter.
 type DNSProviderEnv interface {
 	// Provider returns the adapter under test. Refused returns the same adapter with a credential
 	// that the provider rejects.
@@ -31,8 +31,8 @@ type DNSProviderEnv interface {
 	Put(t T, zone string, s dns.RRSet)
 	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t T, zone string) []dns.RRSet
-	// Lose makes the writing request of the next Apply end without an answer. With LosesRequest the
-	// provider does not get the request. With LosesAnswer the provider gets and performs it.
+	// Lose makes the writing request of the next Apply end without an answer. The provider performs
+	// the request with LosesAnswer, and does not perform it with LosesRequest.
 	Lose(t T, failure Failure)
 }
 
@@ -111,7 +111,6 @@ func requireReturned(t T, got []dns.RRSet, want ...dns.RRSet) {
 	}
 }
 
-// requireChangedError checks that a write failed because the zone has changed since the plan.
 func requireChangedError(t T, action string, err error) {
 	t.Helper()
 	if !dns.IsChanged(err) {
@@ -226,7 +225,6 @@ func requireEndOfRequests(t T, start func(context.Context) <-chan error, request
 	requireQuiet(t)
 }
 
-// startWrite starts a write and returns a channel for its error.
 func startWrite(ctx context.Context, p ports.DNSProvider, zone dns.Zone) <-chan error {
 	return startCall(func() error {
 		_, err := p.Apply(ctx, zone, []dns.Change{{Before: recordSet(zone.Name, dns.TXT, 0), After: recordSet(zone.Name, dns.TXT, newTTL, "x")}})
@@ -358,7 +356,7 @@ var zoneWriteChecks = []providerCheck{
 			requireZone(t, env, zone)
 		}
 	}},
-	{"dns/write/lost-answer", "a write whose answer is lost is never reported as failed, and can be repeated", func(t T, env DNSProviderEnv) {
+	{"dns/write/lost-answer", "a write whose answer is lost is never reported as failed without effect, and can be repeated", func(t T, env DNSProviderEnv) {
 		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
 			zone := env.NewZone(t)
 			foundZone := findZone(t, env.Provider(), zone)

@@ -20,8 +20,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// The tests of this package implement it for the fake, and plugins/conformance for each plugin that
-// has a simulator.
+// The tests of this package implement it for the fake, and plugins/conformance for the simulators of
+// plugins.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
@@ -34,17 +34,16 @@ type MailPlatformEnv interface {
 	NewZone(t T) string
 	// Publish replaces the records of a zone.
 	Publish(t T, zone string, records ...dns.Record)
-	// Advance moves the platform's clock forward, so that its asynchronous work continues. An
-	// environment with the real clock instead waits until the asynchronous work of its platform is
-	// done.
+	// Advance moves the platform's clock forward, so that its asynchronous work continues. If an
+	// environment cannot move the clock, Advance waits until the asynchronous work is done.
 	Advance(t T, d time.Duration)
 	// Now returns the time of the platform's clock.
 	Now(t T) time.Time
 	// Send makes a mailbox send this number of messages now.
 	Send(t T, id tenant.GUID, mailbox string, count int)
 	// SetRule creates or replaces a rule by its name, as an administrator of the tenant does. It
-	// sets whether the rule is enabled and which senders it blocks. A rule without senders blocks
-	// all.
+	// sets whether the rule is enabled and which senders it blocks. An enabled rule without senders
+	// blocks all senders.
 	SetRule(t T, id tenant.GUID, r sendlimit.Rule)
 	// Rules returns the senders that each rule at the platform blocks, keyed by the name of the
 	// rule.
@@ -52,7 +51,7 @@ type MailPlatformEnv interface {
 	// Revoke withdraws a grant of the administrator.
 	Revoke(t T, id tenant.GUID, grant Grant)
 	// Fail makes the requests of one port method fail until lift is called, at least for this
-	// tenant. The suites use Fail for Domains, AddDomain, CreateMailbox, Rename, Block, Rules and
+	// tenant. The checks use Fail for Domains, AddDomain, CreateMailbox, Rename, Block, Rules and
 	// Sent. For a writing method only the writing requests fail. Reads that the adapter makes
 	// before the write succeed.
 	Fail(t T, id tenant.GUID, method string, failure Failure) (lift func())
@@ -69,13 +68,13 @@ type Setup struct {
 	// MailboxLag is the time from CreateMailbox until the directory and the mail server show the
 	// mailbox. Zero means any lag of up to a few minutes of the platform's clock.
 	AcceptedDomainLag, MailboxLag time.Duration
-	// RuleLag is the time from a change of a rule until it applies to mail. TraceLag is the time
-	// from a message until the message trace shows it. Zero means no lag.
+	// RuleLag is the time from a change of a rule until the change applies to mail. TraceLag is the
+	// time from a message until the message trace shows the message. Zero means no lag.
 	RuleLag, TraceLag time.Duration
-	// Licenses are the tenant's e-mail licences. Zero means one paid licence. The platform itself
-	// sets the RecipientLimit.
+	// Licenses are the tenant's e-mail licences. Zero means the licences of a new tenant at the
+	// platform. The platform itself sets the RecipientLimit.
 	Licenses tenant.Licenses
-	// TracePage is the number of rows on each page of the message trace. Zero means any number.
+	// TracePage is the maximum number of rows on a page of the message trace. Zero means any number.
 	TracePage int
 }
 
@@ -133,7 +132,6 @@ func MailPlatformChecks() []Check[MailPlatformEnv] {
 	return append(checks, outcomeChecks...)
 }
 
-// password is accepted by every platform.
 const password = "Corr3ct-horse-battery"
 
 // callbackURL and signInURL return the redirect URIs of the service that are registered at the
@@ -270,7 +268,6 @@ func newAcceptedDomain(t T, env MailPlatformEnv, client ports.MailTenant) string
 	return name
 }
 
-// createMailbox creates a mailbox. It repeats the call while the platform is not ready.
 func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address string) (m mailbox.Platform) {
 	t.Helper()
 	retryUntilReady(t, env, "create mailbox", func() (err error) {

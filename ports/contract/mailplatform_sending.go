@@ -234,8 +234,8 @@ var ruleChecks = []mailCheck{
 	}},
 }
 
-// sendingTenant is a tenant with three mailboxes on one domain. mailboxes are the addresses of the
-// mailboxes, sorted.
+// sendingTenant is a tenant with three mailboxes on one domain. The field mailboxes has their
+// addresses, sorted.
 type sendingTenant struct {
 	testTenant Tenant
 	client     ports.MailTenant

@@ -46,8 +46,8 @@ type SendingPlatformEnv struct {
 	Sessions  bool
 	AuthHosts []string
 	// SignIn simulates a person who opens a link and signs in with this address. SignIn must be nil
-	// if Can lacks CanOAuth. Decline and Expire end a session without a sign-in. They may be nil if
-	// Sessions is false.
+	// if Can lacks CanOAuth. Decline and Expire end a session without a sign-in. Without Sessions,
+	// the checks do not use them, and they may be nil.
 	SignIn          func(t T, at integration.SignIn, address string)
 	Decline, Expire func(t T, at integration.SignIn)
 	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
@@ -296,7 +296,7 @@ var sendingAccountChecks = []sendingCheck{
 var sendingListChecks = []sendingCheck{
 	{"sending/list/empty", "the list of a workspace without accounts is empty", func(t T, env SendingPlatformEnv) { requireListing(t, env, 0) }},
 	{"sending/list/one", "the list of a workspace with one account contains it", func(t T, env SendingPlatformEnv) { requireListing(t, env, 1) }},
-	{"sending/list/full-page", "accounts that fill exactly one page are all listed", func(t T, env SendingPlatformEnv) { requireListing(t, env, 100) }},
+	{"sending/list/full-page", "100 accounts, a full page at many platforms, are all listed", func(t T, env SendingPlatformEnv) { requireListing(t, env, 100) }},
 	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { requireListing(t, env, 250) }},
 	{"sending/list/repeated-page", "a listing whose pages repeat is reported as broken", func(t T, env SendingPlatformEnv) {
 		env.Put(t, manyAccounts(250)...)

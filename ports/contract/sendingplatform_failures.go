@@ -61,14 +61,22 @@ var sendingFailureChecks = []sendingCheck{
 	{"sending/failures/deadline", "a call without an answer ends at its deadline, and its outcome is unknown", func(t T, env SendingPlatformEnv) {
 		defer env.Fail(t, Hangs)()
 		for operation, call := range env.supportedCalls(env.Platform, "some-session") {
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			began := time.Now()
-			err := call(ctx)
-			cancel()
-			if requireOutcome(t, operation, err, outcome.Unknown); time.Since(began) > deadlineTolerance {
-				t.Fatalf("%s returned after %s, want a return at its deadline of 200 ms", operation, time.Since(began))
+			var took time.Duration
+			for range 3 { // a slow machine can delay one call
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				began := time.Now()
+				err := call(ctx)
+				took = time.Since(began)
+				cancel()
+				requireOutcome(t, operation, err, outcome.Unknown)
+				env.requireNoSecrets(t, operation, err)
+				if took <= deadlineTolerance {
+					break
+				}
 			}
-			env.requireNoSecrets(t, operation, err)
+			if took > deadlineTolerance {
+				t.Fatalf("%s returned after %s, want a return at its deadline of 200 ms", operation, took)
+			}
 		}
 	}},
 	{"sending/failures/cancelled", "a call with a cancelled context fails, and a cancelled write ends its request", func(t T, env SendingPlatformEnv) {
