@@ -26,8 +26,7 @@ const (
 	guest
 )
 
-// pendingSignIn is a sign-in for which the platform has issued a code. wasRedeemed is true after
-// the code was used.
+// pendingSignIn is a sign-in for which the platform has issued a code.
 type pendingSignIn struct {
 	tenant           tenant.GUID
 	user             string
@@ -90,8 +89,8 @@ func (p *Platform) Administrator(ctx context.Context, s ports.SignIn, code secre
 }
 
 // Visit simulates a person who opens the consent or the sign-in page of the platform as username.
-// accept is true if the person gives consent. Visit returns the query string of the redirect back
-// to tenantry. It fails if the URL page is not one of these pages.
+// accept is true if the person gives consent; the sign-in page ignores it. Visit returns the query
+// string of the redirect back to tenantry. It fails if page is not the URL of one of these pages.
 func (p *Platform) Visit(page, username string, accept bool) (query string, err error) {
 	u, err := url.Parse(page)
 	if err != nil {

@@ -211,7 +211,7 @@ func (p *Platform) verifiedElsewhere(t *tenantState, name string) bool {
 }
 
 // ownershipRecord returns the record that proves that the tenant owns the domain. Its content
-// depends on the tenant.
+// depends on the tenant and the name.
 func (t *tenantState) ownershipRecord(name string) dns.Record {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(string(t.guid) + name))

@@ -37,8 +37,7 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// FailReads makes every later read incomplete for this reason. With an empty reason, later reads
-// are complete again.
+// FailReads makes every later read incomplete for this reason. An empty reason ends the failure.
 func (d *DNS) FailReads(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,8 +134,8 @@ func content(r dns.Record) string {
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// referencedRecords returns the records of the names that a read needs besides its own domain. It
-// omits names that are in no zone.
+// referencedRecords returns what a read finds at names outside its own domain. It omits names that
+// are in no zone.
 func (d *DNS) referencedRecords(n dns.Needs) dns.Referenced {
 	referenced := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.MXProblem{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {

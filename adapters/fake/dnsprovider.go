@@ -144,9 +144,9 @@ func cloneSets(sets []dns.RRSet) []dns.RRSet {
 	return cloned
 }
 
-// RefusingDNSProvider is a DNS provider that rejects the credential: Check, Zone and Apply fail
-// with access_denied. Records is the method of the embedded provider.
-type RefusingDNSProvider struct{ ports.DNSProvider }
+// RefusingDNSProvider is a DNS provider that rejects the credential: every call fails with
+// access_denied.
+type RefusingDNSProvider struct{}
 
 // Check implements ports.DNSProvider.
 func (RefusingDNSProvider) Check(context.Context) (int, error) { return 0, credentialRejected() }
@@ -154,6 +154,11 @@ func (RefusingDNSProvider) Check(context.Context) (int, error) { return 0, crede
 // Zone implements ports.DNSProvider.
 func (RefusingDNSProvider) Zone(context.Context, string) (dns.Zone, error) {
 	return dns.Zone{}, credentialRejected()
+}
+
+// Records implements ports.DNSProvider.
+func (RefusingDNSProvider) Records(context.Context, dns.Zone) ([]dns.RRSet, error) {
+	return nil, credentialRejected()
 }
 
 // Apply implements ports.DNSProvider.

@@ -91,11 +91,11 @@ type Setup struct {
 	// SMTPAuthRefused keeps organization-wide SMTP AUTH disabled: EnableSMTPAuth is refused.
 	SMTPAuthRefused bool
 	// AddRefusesTakenDomain makes AddDomain refuse a domain that a different tenant has verified.
-	// Otherwise VerifyDomain refuses it.
+	// Otherwise only VerifyDomain refuses it.
 	AddRefusesTakenDomain bool
 	// TracePage is the number of rows on a page of the message trace. Values below 2 mean 1000.
 	TracePage int
-	// Licenses are the e-mail licenses of the tenant. Zero means one paid license and a limit of
+	// Licenses are the e-mail licences of the tenant. Zero means one paid licence and a limit of
 	// 10,000 recipients.
 	Licenses tenant.Licenses
 	Lag      Lag
@@ -109,7 +109,7 @@ type Lag struct {
 	// until OpenSubmission finds the mailbox.
 	AcceptedDomain, Role, Directory, Submission time.Duration
 	// CallsUntilListed is the number of calls of MailDomains that omit a domain after
-	// AcceptedDomain has passed. Tests that use the real clock need it to simulate the lag.
+	// AcceptedDomain has passed. Tests that do not move the platform's clock use it as the lag.
 	CallsUntilListed int
 	// Rule is the time from a change of a rule until it applies to mail. Trace is the time from a
 	// message until its rows appear in the message trace.
@@ -227,7 +227,6 @@ func (p *Platform) Revoke(id tenant.GUID, grant string) {
 }
 
 // Snapshot has the consent, domains, mailboxes and rules of a tenant, as the platform stores them.
-// The data does not depend on tenantry's database.
 type Snapshot struct {
 	Consent   string
 	Domains   []SnapshotDomain
@@ -241,8 +240,7 @@ type SnapshotDomain struct {
 	Signed bool
 }
 
-// SnapshotMailbox is a mailbox at the platform, and whether its password is set and submission is
-// open.
+// SnapshotMailbox is a mailbox at the platform, with the effects of OpenSignIn and OpenSubmission.
 type SnapshotMailbox struct {
 	mailbox.Platform
 	PasswordSet, SubmissionOpen bool

@@ -186,7 +186,7 @@ func (s *Script) nextFault(method string, id tenant.GUID, object string, isAfter
 func (f *Fault) err() error {
 	e := &outcome.Error{Kind: f.Kind, Code: f.Code, Cause: cmp.Or(f.Cause, "fake"), Detail: "the fake was told to fail"}
 	if f.Kind == outcome.Throttled || f.Kind == outcome.Down {
-		e.RetryAfter = 7 * time.Second
+		e.RetryAfter = 7 * time.Second // contract.ThrottleWait
 	}
 	return e
 }

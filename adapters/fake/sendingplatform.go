@@ -24,7 +24,7 @@ type SendingPlatform struct {
 	Sessionless         bool              // StartSignIn returns no session
 	Reach               integration.Reach // the result of Check
 	PageSize            int               // the maximum number of accounts in a page of Accounts
-	MissingCapabilities []string          // calls that need one of them fail with fault.CapabilityMissing
+	MissingCapabilities []string          // StartSignIn needs CanOAuth, Remove needs CanDisconnect
 	// Now returns the time to which Advance adds. If Now is nil, the clock starts at 2026-11-02
 	// 09:00 UTC and moves only by Advance.
 	Now func() time.Time

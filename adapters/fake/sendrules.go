@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// ruleState is a rule and the time of its last change.
+// ruleState is a rule and its earlier versions.
 type ruleState struct {
 	sendlimit.Rule
-	changedAt time.Time
+	changedAt time.Time // the time of the last change, or of the creation
 	// previous is the rule before the change. It applies to mail until Lag.Rule has passed.
 	previous *ruleState
 }
@@ -82,8 +82,7 @@ func (t *tenantState) recordBlockChanges() {
 	t.blockedSenders = blocked
 }
 
-// changeRules runs a call that may change rules and records which senders became blocked or
-// unblocked.
+// changeRules runs a call that may change rules, and records the block changes.
 func (c tenantClient) changeRules(ctx context.Context, method, scope string, do func(*tenantState) (bool, error)) error {
 	return c.callMailServer(ctx, method, scope, func(t *tenantState) (bool, error) {
 		defer t.recordBlockChanges()

@@ -32,8 +32,8 @@ func StepWithResult[T any](ctx context.Context, s Stepper, do func() (T, error))
 	return result, err
 }
 
-// SteppedMailPlatform wraps a mail platform so that the calls about one domain, and the calls of
-// RemoveMailbox and RemoveRule, are steps of s.
+// SteppedMailPlatform wraps a mail platform so that these calls are steps of s: RemoveMailbox,
+// RemoveRule, and the calls of ports.TenantDirectory and ports.MailServer about one domain.
 func SteppedMailPlatform(p ports.MailPlatform, s Stepper) ports.MailPlatform {
 	return steppedPlatform{p, s}
 }
@@ -101,7 +101,7 @@ func (m steppedTenant) Signing(ctx context.Context, name string) (dns.Signing, e
 // SteppedDomains wraps a domain store so that its writes are steps of s.
 func SteppedDomains(d ports.Domains, s Stepper) ports.Domains { return steppedDomains{d, s} }
 
-// storedDomains is another name of ports.Domains. An embedded field of that name does not collide
+// storedDomains is another name of ports.Domains. An embedded field with this name does not collide
 // with the port's method Domains.
 type storedDomains = ports.Domains
 
@@ -119,12 +119,8 @@ func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, 
 	return s.steps.Step(ctx, func() error { return s.storedDomains.SaveDomain(ctx, owner, d, storedAnswer) })
 }
 
-func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, observed domain.Domain) (d domain.Domain, err error) {
-	err = s.steps.Step(ctx, func() error {
-		d, err = s.storedDomains.ChangeDomain(ctx, owner, observed)
-		return err
-	})
-	return d, err
+func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, observed domain.Domain) (domain.Domain, error) {
+	return StepWithResult(ctx, s.steps, func() (domain.Domain, error) { return s.storedDomains.ChangeDomain(ctx, owner, observed) })
 }
 
 func (s steppedDomains) WithdrawReservation(ctx context.Context, owner access.AccountID, d domain.Domain) error {

@@ -121,7 +121,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	checkAutomation("no connection", false, "dns_connection_required")
 	provider := env.connectDNS(t, env.accountA)
 	checkAutomation("connected", true, nil)
-	env.dnsProviders.AddAccount("cloudflare", "one", fake.RefusingDNSProvider{DNSProvider: provider})
+	env.dnsProviders.AddAccount("cloudflare", "one", fake.RefusingDNSProvider{})
 	checkAutomation("the provider refuses the credential", true, "dns_credential_rejected")
 	env.dnsProviders.AddAccount("cloudflare", "one", &fake.DNSProvider{})
 	checkAutomation("the connection has no access to the zone", true, "dns_connection_required")

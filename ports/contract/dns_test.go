@@ -81,7 +81,7 @@ type providerEnv struct {
 
 func newProviderEnv() *providerEnv {
 	f := &fake.DNSProvider{}
-	return &providerEnv{fake: f, provider: f, refused: fake.RefusingDNSProvider{DNSProvider: f}}
+	return &providerEnv{fake: f, provider: f, refused: fake.RefusingDNSProvider{}}
 }
 
 func (env *providerEnv) Provider() ports.DNSProvider { return env.provider }

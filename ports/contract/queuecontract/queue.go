@@ -35,7 +35,7 @@ const (
 const eventTimeout = 4 * time.Minute
 
 // queueCheck tests one promise of ports.Worker or ports.Queue. open returns a new worker (a
-// replica). All replicas share one storage.
+// replica). Replicas share the wake-ups only if the queue stores them outside its process.
 type queueCheck struct {
 	name string
 	run  func(t testing.TB, open func() ports.Worker)
@@ -113,14 +113,13 @@ func (r *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	return w
 }
 
-// requireNoWakeup fails if a wake-up arrives during this time. A wake-up that arrives later, as on
-// a slow machine, is not detected.
-func (r *wakeupRecorder) requireNoWakeup(t testing.TB, during time.Duration) {
+// requireAtMost waits 500 ms and checks that at most n wake-ups of a job have arrived. It does not
+// detect a later wake-up, as on a slow machine.
+func (r *wakeupRecorder) requireAtMost(t testing.TB, id string, n int) {
 	t.Helper()
-	select {
-	case w := <-r.wakeups:
-		t.Fatalf("got a wake-up for job %q, want none", w.ID)
-	case <-time.After(during):
+	<-time.After(500 * time.Millisecond)
+	if count := r.countOf(id); count > n {
+		t.Fatalf("got %d wake-ups for job %q, want at most %d", count, id, n)
 	}
 }
 
@@ -238,13 +237,16 @@ var queueWakes = []queueCheck{
 			<-release
 			return recorder.record(ctx, w)
 		}})
+		began := time.Now()
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, begun, "the handler")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		close(release)
 		recorder.requireNext(t, "1")
 		recorder.requireNext(t, "1")
-		recorder.requireNoWakeup(t, 500*time.Millisecond)
+		if time.Since(began) < QueueRescueAfter/2 { // on a slow machine, the queue may run the job again
+			recorder.requireAtMost(t, "1", 2)
+		}
 	}},
 	{"the last wake-up of a job is never lost", func(t testing.TB, open func() ports.Worker) {
 		w := open()
@@ -361,7 +363,7 @@ var queueBacklogs = []queueCheck{
 }
 
 // maxJobsBefore is how many blocking jobs may start between a wake-up and the start of its handler.
-// It is the number of blocking jobs that a worker starts in 5 s.
+// It is the number of blocking jobs that a worker can start in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
 func wakeMany(t testing.TB, q ports.Queue, account access.AccountID, n int) {
@@ -375,8 +377,18 @@ func wakeMany(t testing.TB, q ports.Queue, account access.AccountID, n int) {
 
 // blockingHandler is a handler whose jobs run until their deadline.
 type blockingHandler struct {
-	begun chan access.AccountID
-	count atomic.Int64
+	begun       chan access.AccountID
+	count       atomic.Int64
+	countBefore sync.Map // count at the start of each other job, by job id
+	otherJobs   int      // the jobs of requireShortDelay
+}
+
+// handlers returns the handlers of the blocking jobs ("flood") and of the other jobs ("job").
+func (h *blockingHandler) handlers(recorder *wakeupRecorder) map[string]ports.Handler {
+	return map[string]ports.Handler{"flood": h.handle, "job": func(ctx context.Context, w ports.Wakeup) error {
+		h.countBefore.LoadOrStore(w.ID, h.count.Load())
+		return recorder.record(ctx, w)
+	}}
 }
 
 func (h *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
@@ -397,7 +409,7 @@ func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerA
 	for i := range accounts {
 		wakeMany(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), jobsPerAccount)
 	}
-	startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": blocker.handle})
+	startWorker(t, w, blocker.handlers(recorder))
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
 		seen[receiveWithin(t, eventTimeout, blocker.begun, "a blocking job of each account")] = true
 	}
@@ -408,12 +420,14 @@ func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerA
 // start before it. It skips wake-ups of earlier jobs (see requireNext).
 func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, blocker *blockingHandler, account access.AccountID) {
 	t.Helper()
-	before := blocker.count.Load()
-	id := fmt.Sprintf("%s-%d", account, before)
+	blocker.otherJobs++
+	id := fmt.Sprintf("%s-%d", account, blocker.otherJobs)
 	wake(t, w, ports.Wakeup{Kind: "job", ID: id, Account: account})
+	before := blocker.count.Load() // after Wake, which can be slow
 	for recorder.next(t).ID != id {
 	}
-	if n := blocker.count.Load() - before; n > int64(maxJobsBefore) {
+	countBefore, _ := blocker.countBefore.Load(id)
+	if n := countBefore.(int64) - before; n > int64(maxJobsBefore) {
 		t.Fatalf("the job of %q began after %d blocking jobs, want at most %d", account, n, maxJobsBefore)
 	}
 }
@@ -432,7 +446,7 @@ var queueShares = []queueCheck{
 			wakeups = append(wakeups, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
 		}
 		wake(t, w, wakeups...)
-		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "flood": blocker.handle})
+		startWorker(t, w, blocker.handlers(recorder))
 		if account := receiveWithin(t, eventTimeout, blocker.begun, "a job of the separate group"); account != "ann" {
 			t.Fatalf("the first job belongs to the account %q, want ann", account)
 		}
@@ -442,7 +456,7 @@ var queueShares = []queueCheck{
 		w, recorder, blocker := startWithBacklog(t, open, 5, 500)
 		requireShortDelay(t, w, recorder, blocker, "bob")
 	}},
-	{"a single account can use half of the workers", func(t testing.TB, open func() ports.Worker) {
+	{"a single account can use half of the handler slots", func(t testing.TB, open func() ports.Worker) {
 		w := open()
 		begun, release := make(chan string, 100), make(chan bool)
 		defer close(release)

@@ -184,7 +184,7 @@ var queueStops = []queueCheck{
 		}
 		recorder.requireNext(t, "1")
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "2"})
-		recorder.requireNoWakeup(t, 500*time.Millisecond)
+		recorder.requireAtMost(t, "2", 0)
 	}},
 	{"a job that a stop interrupts is run again", func(t testing.TB, open func() ports.Worker) {
 		jobs := newJobLog(t, "1")
@@ -243,7 +243,10 @@ var queueSweeps = []queueCheck{
 				<-resume
 				firstSave <- jobs.Save("1", epoch)
 			default:
-				secondSave <- jobs.Save("1", epoch)
+				// On a slow machine, this claim may be outdated too. A later claim then saves.
+				if err := jobs.Save("1", epoch); !errors.Is(err, errOutdatedEpoch) {
+					secondSave <- err
+				}
 			}
 			return nil
 		}

@@ -107,8 +107,8 @@ func firstWakeupOnly() brokenQueue {
 	})}
 }
 
-// storesChangedWakeups returns a queue that changes each wake-up before it is stored. The handler
-// receives the original wake-up.
+// storesChangedWakeups returns a queue that changes each wake-up before it is stored. n is the number
+// of changed wake-ups so far, without duplicates. The handler receives the original wake-up.
 func storesChangedWakeups(change func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
 	originals := map[string]ports.Wakeup{}
@@ -267,7 +267,7 @@ var brokenQueues = []struct {
 	{"all jobs of several accounts have the same account", "the jobs of several accounts do not delay the first job of a different account by more than 5 s", func() brokenQueue {
 		return storesChangedWakeups(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
-	{"has half as many workers", "a single account can use half of the workers", func() brokenQueue {
+	{"has half as many handler slots", "a single account can use half of the handler slots", func() brokenQueue {
 		return brokenQueue{options: func(o *queue.Options) { o.MaxHandlers = QueueMaxHandlers / 2 }}
 	}},
 	{"a stop waits for no handler", "a stop waits for running handlers and starts no job", func() brokenQueue {
