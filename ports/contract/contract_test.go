@@ -39,3 +39,16 @@ func checkFails(t *testing.T, run func(T)) bool {
 	<-done
 	return r.failed
 }
+
+// requireDetected fails the test if all checks pass. open returns a new environment that breaks a
+// promise.
+func requireDetected[E any](t *testing.T, checks []Check[E], open func() E) {
+	t.Helper()
+	for _, c := range checks {
+		env := open()
+		if checkFails(t, func(t T) { c.Run(t, env) }) {
+			return
+		}
+	}
+	t.Fatal("the suite does not detect the broken promise")
+}

@@ -299,25 +299,19 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range DNSProviderChecks() {
+			requireDetected(t, DNSProviderChecks(), func() DNSProviderEnv {
 				env := newProviderEnv()
 				b.DNSProvider = env.fake
 				env.provider = b
-				if checkFails(t, func(t T) { c.Run(t, env) }) {
-					return
-				}
-			}
-			t.Fatal("the suite does not detect the broken promise")
+				return env
+			})
 		})
 	}
 	t.Run("any credential is accepted", func(t *testing.T) {
-		for _, c := range DNSProviderChecks() {
+		requireDetected(t, DNSProviderChecks(), func() DNSProviderEnv {
 			env := newProviderEnv()
 			env.refused = env.fake
-			if checkFails(t, func(t T) { c.Run(t, env) }) {
-				return
-			}
-		}
-		t.Fatal("the suite does not detect the broken promise")
+			return env
+		})
 	})
 }

@@ -268,16 +268,13 @@ func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
 		for name, b := range suite.broken {
 			t.Run(name, func(t *testing.T) {
-				for _, c := range suite.checks {
+				requireDetected(t, suite.checks, func() MailPlatformEnv {
 					env := newFakeEnv()
 					p := brokenTenant(func(m ports.MailTenant) brokenRulesOrTrace { b.MailTenant = m; return b })
 					p.MailPlatform = env.fake
 					env.platform = p
-					if checkFails(t, func(t T) { c.Run(t, env) }) {
-						return
-					}
-				}
-				t.Fatal("the suite does not detect the broken promise")
+					return env
+				})
 			})
 		}
 	}

@@ -402,15 +402,12 @@ var brokenPlatforms = map[string]brokenPlatform{
 func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 	for name, b := range brokenPlatforms {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range MailPlatformChecks() {
+			requireDetected(t, MailPlatformChecks(), func() MailPlatformEnv {
 				env := newFakeEnv()
 				b.MailPlatform = env.fake
 				env.platform = b
-				if checkFails(t, func(t T) { c.Run(t, env) }) {
-					return
-				}
-			}
-			t.Fatal("the suite does not detect the broken promise")
+				return env
+			})
 		})
 	}
 }

@@ -5,6 +5,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,9 +20,8 @@ import (
 
 // fakeSending returns the fake sending platform p as a SendingPlatformEnv.
 func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
-	absent := fake.UnreachableSendingPlatform()
 	env := SendingPlatformEnv{
-		Platform: p, Refused: fake.RefusingSendingPlatform(), Absent: absent, Secrets: []string{"a-key-of-the-fake"},
+		Platform: p, Refused: fake.RefusingSendingPlatform(), Absent: fake.UnreachableSendingPlatform(), Secrets: []string{"a-key-of-the-fake"},
 		WithWorkspaces: fakeWithWorkspaces, Sessions: !p.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
 		AccountStates: []integration.Account{
 			{State: integration.AccountConnected}, {State: integration.AccountConnected, Paused: true},
@@ -39,15 +39,12 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 		Unpaid: func(T) { p.SetPlanEnded(true) },
 		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
 	}
-	hasCapability := func(capability string) bool {
-		return len(p.MissingCapabilities) == 0 || p.MissingCapabilities[0] != capability
-	}
 	for _, capability := range []string{integration.CanOAuth, integration.CanRefresh, integration.CanDisconnect} {
-		if hasCapability(capability) {
+		if !slices.Contains(p.MissingCapabilities, capability) {
 			env.Can = append(env.Can, capability)
 		}
 	}
-	if hasCapability(integration.CanOAuth) {
+	if env.hasCapability(integration.CanOAuth) {
 		env.SignIn = func(_ T, at integration.SignIn, address string) { p.CompleteSignIn(at.URL, address, "Anna Schmidt") }
 		env.Decline = func(_ T, at integration.SignIn) { p.DenySignIn(at.URL) }
 		env.Expire = func(_ T, at integration.SignIn) { p.ExpireSignIn(at.URL) }
@@ -376,14 +373,11 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 // environment.
 func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakPromise func(*SendingPlatformEnv)) {
 	t.Helper()
-	for _, c := range sendingChecks() {
+	requireDetected(t, sendingChecks(), func() SendingPlatformEnv {
 		env := open()
 		breakPromise(&env)
-		if checkFails(t, func(t T) { c.Run(t, env) }) {
-			return
-		}
-	}
-	t.Fatal("the suite does not detect the broken promise")
+		return env
+	})
 }
 
 func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {

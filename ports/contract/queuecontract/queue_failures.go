@@ -83,6 +83,9 @@ var queueFailures = []queueCheck{
 		previousTry := receiveWithin(t, eventTimeout, tries, "the first try")
 		for failures := range 3 {
 			try := receiveWithin(t, eventTimeout, tries, "a retry")
+			if try.Sub(previousTry) >= QueueRescueAfter {
+				return // on a slow machine, the queue may run the job again and not count the failure
+			}
 			if pause, want := try.Sub(previousTry), QueueRetryDelay<<failures; pause < want*9/10 {
 				t.Fatalf("after %d failures the job was tried again after %s, want a pause of %s", failures+1, pause, want)
 			}
