@@ -111,8 +111,8 @@ type Lag struct {
 	// CallsUntilListed is the number of calls of MailDomains that omit a domain after
 	// AcceptedDomain has passed. Tests that do not move the platform's clock use it as the lag.
 	CallsUntilListed int
-	// Rule is the time from a change of a rule until it applies to mail. Trace is the time from a
-	// message until its rows appear in the message trace.
+	// Rule is the time from a change of a rule until the change applies to mail. Trace is the time
+	// from a message until its rows appear in the message trace.
 	Rule, Trace time.Duration
 }
 

@@ -31,7 +31,8 @@ type Fault struct {
 	failures int
 }
 
-// Script holds the faults and gates of a fake, and counts its calls.
+// Script holds the faults and gates of a fake, and counts its calls. It does not cover
+// Platform.ConsentURL, Platform.Granted and Platform.Facts.
 type Script struct {
 	mu      sync.Mutex
 	faults  []*Fault

@@ -149,7 +149,7 @@ func (p *SendingPlatform) now() time.Time {
 	return start.Add(p.clockOffset)
 }
 
-// signInTime is how long a sign-in link is valid.
+// signInTime is the lifetime of a sign-in session.
 const signInTime = 10 * time.Minute
 
 // call runs one call of the port. work runs while the lock is held, and returns whether it changed

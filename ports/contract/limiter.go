@@ -59,7 +59,7 @@ type takeHistory struct {
 	limiter ports.Limiter
 	bucket  ratelimit.Bucket
 
-	began, ended []time.Time // start and end times of the allowed calls
+	began, ended []time.Time
 }
 
 // take calls Take once and fails the test if the verdict is wrong.

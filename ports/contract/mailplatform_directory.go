@@ -275,7 +275,7 @@ func domainNames(t T, client ports.MailTenant) []string {
 }
 
 // hasMailRecords reports whether the platform returns MX and SPF records for the domain. It fails
-// the test if a record is not in the canonical form of the port.
+// the test if a record has capital letters in its name, a final dot or no content.
 func hasMailRecords(t T, client ports.MailTenant, name string) bool {
 	t.Helper()
 	records, err := client.Records(callContext(t), name)

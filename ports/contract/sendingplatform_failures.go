@@ -19,7 +19,7 @@ import (
 const deadlineTolerance = 10 * time.Second
 
 var sendingFailureChecks = []sendingCheck{
-	{"sending/failures/throttled", "a throttled call is reported with the platform's Retry-After", func(t T, env SendingPlatformEnv) {
+	{"sending/failures/throttled", "a throttled call is reported with the platform's Retry-After or a longer wait", func(t T, env SendingPlatformEnv) {
 		env.Fail(t, Throttles)
 		_, err := env.Platform.Check(callContext(t))
 		requireOutcome(t, "check", err, outcome.Throttled)

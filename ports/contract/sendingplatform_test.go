@@ -89,7 +89,8 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 	return p.Fail(fake.Fault{Kind: kind, AfterEffect: failure == LosesAnswer})
 }
 
-// fakeSendingEnvs returns platforms with different capabilities, keyed by name.
+// fakeSendingEnvs returns functions that open platforms with different capabilities, keyed by a
+// description.
 func fakeSendingEnvs() map[string]func() SendingPlatformEnv {
 	envOf := func(configure func(*fake.SendingPlatform)) func() SendingPlatformEnv {
 		return func() SendingPlatformEnv {

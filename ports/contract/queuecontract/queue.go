@@ -35,7 +35,7 @@ const (
 const eventTimeout = 4 * time.Minute
 
 // queueCheck tests one promise of ports.Worker or ports.Queue. open returns a new worker (a
-// replica). Replicas share the wake-ups only if the queue stores them outside its process.
+// replica). Replicas share the wake-ups only if the queue stores them outside the process.
 type queueCheck struct {
 	name string
 	run  func(t testing.TB, open func() ports.Worker)
@@ -113,8 +113,8 @@ func (r *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	return w
 }
 
-// requireAtMost waits 500 ms and checks that at most n wake-ups of a job have arrived. It does not
-// detect a later wake-up, as on a slow machine.
+// requireAtMost waits 500 ms and checks that at most n wake-ups of a job have arrived. On a slow
+// machine, a wake-up can arrive later and is not detected.
 func (r *wakeupRecorder) requireAtMost(t testing.TB, id string, n int) {
 	t.Helper()
 	<-time.After(500 * time.Millisecond)
@@ -380,7 +380,7 @@ type blockingHandler struct {
 	begun       chan access.AccountID
 	count       atomic.Int64
 	countBefore sync.Map // count at the start of each other job, by job id
-	otherJobs   int      // the jobs of requireShortDelay
+	otherJobs   int      // number of calls of requireShortDelay
 }
 
 // handlers returns the handlers of the blocking jobs ("flood") and of the other jobs ("job").

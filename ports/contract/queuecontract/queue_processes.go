@@ -81,7 +81,7 @@ func QueueProcess(ctx context.Context, dir string, w ports.Worker) error {
 }
 
 // handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, a process
-// with the first claim of a job does not save. It may claim the job again on a slow machine.
+// with the first claim of a job saves nothing. On a slow machine, it may claim the job again.
 func (l *jobLog) handle(dir, id string, hasFirstClaim *atomic.Bool) error {
 	epoch, ok, err := l.Take(id)
 	switch {
