@@ -178,6 +178,16 @@ func (p *Platform) Connect(id tenant.GUID, s Setup) {
 	}
 }
 
+// call runs one call of a port. effect runs while p.mu is held, and returns whether it changed
+// anything.
+func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, object string, effect func() (changed bool, err error)) error {
+	return p.run(ctx, method, id, object, func() (bool, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return effect()
+	})
+}
+
 // SetLag replaces the lags of a tenant for later calls.
 func (p *Platform) SetLag(id tenant.GUID, l Lag) {
 	p.mu.Lock()

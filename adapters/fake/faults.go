@@ -100,22 +100,19 @@ func (s *Script) countEffect(method string) {
 	s.effects[method]++
 }
 
-// call runs one call of a port. effect runs while the lock is held, and returns whether it changed
-// anything.
-func (p *Platform) call(ctx context.Context, method string, id tenant.GUID, object string, effect func() (bool, error)) error {
-	if err := p.begin(ctx, method, id, object); err != nil {
+// run runs one call of a port. effect returns whether it changed anything.
+func (s *Script) run(ctx context.Context, method string, id tenant.GUID, object string, effect func() (changed bool, err error)) error {
+	if err := s.begin(ctx, method, id, object); err != nil {
 		return err
 	}
-	p.mu.Lock()
 	changed, err := effect()
-	p.mu.Unlock()
 	if changed {
-		p.countEffect(method)
+		s.countEffect(method)
 	}
 	if err != nil {
 		return err
 	}
-	return p.end(ctx, method, id, object)
+	return s.end(ctx, method, id, object)
 }
 
 func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, object string) error {

@@ -152,32 +152,19 @@ func (p *SendingPlatform) now() time.Time {
 // signInTime is the lifetime of a sign-in session.
 const signInTime = 10 * time.Minute
 
-// call runs one call of the port. work runs while the lock is held, and returns whether it changed
-// anything.
-func (p *SendingPlatform) call(ctx context.Context, method, object string, work func() (changed bool, err error)) error {
-	if err := p.begin(ctx, method, "", object); err != nil {
-		return err
-	}
-	changed, err := p.withLock(work)
-	if changed {
-		p.countEffect(method)
-	}
-	if err != nil {
-		return err
-	}
-	return p.end(ctx, method, "", object)
+// call runs one call of the port. effect runs while p.mu is held, and returns whether it changed
+// anything. It does not run if the plan has ended.
+func (p *SendingPlatform) call(ctx context.Context, method, object string, effect func() (changed bool, err error)) error {
+	return p.run(ctx, method, "", object, func() (bool, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.hasPlanEnded {
+			return false, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the plan has ended"}
+		}
+		return effect()
+	})
 }
 
-func (p *SendingPlatform) withLock(work func() (bool, error)) (bool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.hasPlanEnded {
-		return false, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the plan has ended"}
-	}
-	return work()
-}
-
-// requireCapability fails with fault.CapabilityMissing if the capability is in MissingCapabilities.
 func (p *SendingPlatform) requireCapability(capability string) error {
 	if slices.Contains(p.MissingCapabilities, capability) {
 		return refuse(fault.CapabilityMissing, "the platform cannot do this")
