@@ -25,29 +25,21 @@ type traceRow struct {
 }
 
 // Send lets a mailbox send count messages now, each to two recipients. It returns how many messages
-// were accepted: 0 if a rule blocks the mailbox, count otherwise.
-func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (sent int) {
-	return p.SendAt(id, mailbox, count, time.Time{})
-}
-
-// SendAt is like Send, but the mailbox sends the messages at a given time. The zero time means now.
-// With a time in the past, SendAt simulates messages that the trace shows late.
-func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Time) (sent int) {
+// were accepted: 0 if a rule blocks the mailbox, count otherwise. The trace has a row for each
+// recipient.
+func (p *Platform) Send(id tenant.GUID, mailbox string, count int) (accepted int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tenants[id]
-	if at.IsZero() {
-		at = p.now
-	}
 	mailbox = strings.ToLower(mailbox)
 	isRefused := false
 	for _, r := range t.rules {
-		isRefused = isRefused || r.blocks(mailbox, at, t.Lag.Rule)
+		isRefused = isRefused || r.blocks(mailbox, p.now, t.Lag.Rule)
 	}
 	for range count {
 		p.serial++
 		row := traceRow{visibleAt: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
-			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: isRefused,
+			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: p.now, Refused: isRefused,
 		}}
 		t.trace = append(t.trace, row, row)
 	}
