@@ -90,9 +90,6 @@ type Setup struct {
 	Dehydrated, Denied bool
 	// SMTPAuthRefused keeps organization-wide SMTP AUTH disabled: EnableSMTPAuth is refused.
 	SMTPAuthRefused bool
-	// AddRefusesTakenDomain makes AddDomain refuse a domain that a different tenant has verified.
-	// Otherwise only VerifyDomain refuses it.
-	AddRefusesTakenDomain bool
 	// TracePage is the number of rows on a page of the message trace. Values below 2 mean 1000.
 	TracePage int
 	// Licenses are the e-mail licences of the tenant. Zero means one paid licence and a limit of
