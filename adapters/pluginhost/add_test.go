@@ -35,7 +35,7 @@ func copyProgram(t *testing.T, program, name string) string {
 func TestAddCanBeRepeated(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "plugins"), copyProgram(t, "puppet", "mail-good")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
-		got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file)
+		got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 		if err != nil || got.Change != want || got.Name != "good" || got.Version != "1.2.3" || got.Description.Title != "Puppet" {
 			t.Fatalf("%+v %v, want %s", got, err, want)
 		}
@@ -43,7 +43,7 @@ func TestAddCanBeRepeated(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "mail-good"), 10); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || got.Change != pluginhost.Replaced || got.File != "mail-good" {
+	if got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file); err != nil || got.Change != pluginhost.Replaced || got.File != "mail-good" {
 		t.Fatalf("got %+v, %v, want mail-good to be replaced", got, err)
 	}
 	if inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}); err != nil || inspections[0].Problem != nil {
@@ -60,7 +60,7 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	for n := range plugins {
 		file := copyProgram(t, "puppet", fmt.Sprintf("mail-p%d", n))
 		go func() {
-			_, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, file)
+			_, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 			added <- err
 		}()
 	}
@@ -96,7 +96,7 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
+			if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
 				t.Errorf("got %v, want an error with %q", err, tt.wantError)
 			}
 		})
@@ -108,11 +108,11 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 
 func TestAddRefusesADuplicateFileName(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", "mail-good")); err != nil {
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err != nil {
 		t.Fatal(err)
 	}
 	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
 		t.Fatalf("got %v, want an error that names the plugin first", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 // plugin that has the same name and a different kind.
 func TestAddRefusesAPluginOfADifferentKind(t *testing.T) {
 	dir := t.TempDir()
-	options := pluginhost.Options{Dir: dir}
+	options := pluginhost.Options{Dir: dir, Supervision: fastRestart}
 	if _, err := pluginhost.Add(t.Context(), options, copyProgram(t, "puppet", "mail-good")); err != nil {
 		t.Fatal(err)
 	}
@@ -154,10 +154,10 @@ func TestAddRefusesAPluginThatStartsTooSlowly(t *testing.T) {
 func TestUpgradeKeepsOldFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	first := copyProgram(t, "puppet", "mail-good")
-	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
 		t.Fatalf("an upgrade of a plugin that is not there: %v", err)
 	}
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, first); err != nil {
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, first); err != nil {
 		t.Fatal(err)
 	}
 	previous, want := "mail-good", []string{filepath.Join(dir, "mail-good")}
@@ -171,7 +171,7 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		got, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file)
+		got, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previous || got.File != "mail-good-"+got.SHA256[:12] {
 			t.Fatalf("%s: %+v %v", version, got, err)
 		}
@@ -179,7 +179,7 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 		if version != "second" {
 			want = append(want, filepath.Join(dir, got.File))
 		}
-		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, file); err != nil || repeated.Change != pluginhost.Unchanged {
+		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file); err != nil || repeated.Change != pluginhost.Unchanged {
 			t.Fatalf("%s again: %+v %v", version, repeated, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 func TestRemoveDeletesPlugins(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"mail-one", "mail-two"} {
-		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, copyProgram(t, "puppet", name)); err != nil {
+		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", name)); err != nil {
 			t.Fatal(err)
 		}
 	}

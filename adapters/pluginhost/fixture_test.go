@@ -197,7 +197,7 @@ func waitForExit(t *testing.T, pid int, timeout time.Duration) {
 	defer func() { _ = unix.Close(fd) }()
 	end := time.Now().Add(timeout)
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(end).Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(end)).Milliseconds()))
 		if err == unix.EINTR {
 			continue
 		}

@@ -192,6 +192,7 @@ func TestPanicsDoNotLogSecrets(t *testing.T) {
 	if outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("a panic that ends the process: %v", err)
 	}
+	waitForLine(t, logged, `"plugin ended`) // the next call needs a new process
 	if _, err := tenantOf(host, "puppet", "bare").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), token) {
 		t.Fatalf("an error that quotes a secret: %v", err)
 	}

@@ -23,6 +23,19 @@ import (
 // TestPluginSpansBelongToTheCallersTrace checks that the plugin exports a span in the trace of the
 // caller. The parent of the span must be the host's span of the call.
 func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
+	// A plugin that ends has one second to export its spans. A busy machine can take longer.
+	for range 10 {
+		if exportsSpanOfCall(t) {
+			return
+		}
+	}
+	t.Fatal("the plugin did not export the span of the call")
+}
+
+// exportsSpanOfCall starts a plugin, calls it, and reports whether it exports the span of the call
+// when it ends.
+func exportsSpanOfCall(t *testing.T) bool {
+	t.Helper()
 	received := &spanReceiver{}
 	server := httptest.NewServer(received)
 	defer server.Close()
@@ -64,10 +77,10 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 			t.Fatalf("the chain from the plugin's span %q to the caller is broken", s.GetName())
 		}
 		if s.GetName() == "tenantry.plugin.v1.MailPlatform/Profile" && hops == 1 {
-			return
+			return true
 		}
 	}
-	t.Fatalf("the plugin did not export the span of the call: %v", received.receivedSpans())
+	return false
 }
 
 // spanReceiver is an HTTP handler that collects spans as an OTLP collector does.

@@ -52,7 +52,7 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.CatalogEntry) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
-		change, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, p.entry)
+		change, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: longTimeouts}, p.entry)
 		if err != nil || change.Change != want {
 			t.Fatalf("Add returns the change %s, %v, want %s", change.Change, err, want)
 		}
@@ -144,7 +144,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		entry, dir := p.entry, filepath.Join(t.TempDir(), "plugins")
 		private := t.TempDir()
 		t.Setenv("TMPDIR", private)
-		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry); err != nil {
+		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: longTimeouts}, entry); err != nil {
 			t.Fatal(err)
 		}
 		host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
@@ -158,13 +158,13 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		version, previous := "0.1.0", "dns-acme"
 		for _, next := range []string{"0.2.0", "0.3.0"} {
 			replaceIn(t, filepath.Join(filepath.Dir(entry), p.versionFile), version, next)
-			if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry); !errors.Is(err, verified.ErrChecksum) {
+			if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: longTimeouts}, entry); !errors.Is(err, verified.ErrChecksum) {
 				t.Fatalf("an upgrade without a new manifest: %v, want ErrChecksum", err)
 			}
 			if _, err := verified.WriteManifest(entry, p.files); err != nil {
 				t.Fatal(err)
 			}
-			change, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry)
+			change, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: longTimeouts}, entry)
 			if err != nil || change.Change != pluginhost.Replaced || change.Version != next || change.Previous.File != previous {
 				t.Fatalf("the upgrade returns %+v, %v, want version %s instead of %s", change, err, next, previous)
 			}
@@ -280,7 +280,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 func TestSandboxRunsTheChosenMailPlatform(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	for _, program := range []string{testserver.Program(t, "release/plugins/mail-microsoft365"), testserver.Program(t, "testdata/go-mail")} {
-		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, program); err != nil {
+		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: longTimeouts}, program); err != nil {
 			t.Fatal(err)
 		}
 	}
