@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -23,7 +22,7 @@ const testTimeout = 4 * time.Minute
 
 func TestProcessStartsAnswersAndStops(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer testserver.VerifyNoLeaks(t)()
 	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", OnLine: func([]byte) {}, Timeout: testTimeout})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +47,7 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 // TestAbortEndsAStart closes Launch.Abort before the start and during the start of a program that
 // prints nothing.
 func TestAbortEndsAStart(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer testserver.VerifyNoLeaks(t)()
 	for _, delay := range []time.Duration{0, 100 * time.Millisecond} {
 		abort := make(chan struct{})
 		if delay == 0 {
@@ -64,7 +63,7 @@ func TestAbortEndsAStart(t *testing.T) {
 }
 
 func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer testserver.VerifyNoLeaks(t)()
 	for _, tt := range []struct {
 		name, exe, wantText string
 		timeout             time.Duration
