@@ -3,11 +3,13 @@
 package dnsresolver_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	wire "github.com/miekg/dns"
@@ -95,22 +97,27 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
-			if tt.state == dns.ServerUnreachable {
-				env.questionTimeout = shortTimeout
-			}
 			env.startServer("127.0.0.2", newServer(t, standardZone))
 			if tt.second != nil {
 				env.startServer("127.0.0.3", tt.second)
 			}
-			got := env.read("example.test")
-			if s := got.Servers[1].State; s != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
-				t.Fatalf("got %s, reason %q, complete %v; want %s, %q", s, got.Reason, got.Complete, tt.state, tt.reason)
+			check := func() error {
+				got := env.read("example.test")
+				if len(got.Servers) != 2 || got.Servers[1].State != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
+					return fmt.Errorf("got %v, reason %q, complete %v; want %s, %q", got.Servers, got.Reason, got.Complete, tt.state, tt.reason)
+				}
+				if diff := cmp.Diff(tt.warns, got.Warnings); diff != "" {
+					return errors.New(diff)
+				}
+				if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
+					return fmt.Errorf("the MX records are missing: %v", got.Sets)
+				}
+				return nil
 			}
-			if diff := cmp.Diff(tt.warns, got.Warnings); diff != "" {
-				t.Fatal(diff)
-			}
-			if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
-				t.Fatalf("the MX records are missing: %v", got.Sets)
+			if tt.state == dns.ServerUnreachable {
+				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return check() })
+			} else if err := check(); err != nil {
+				t.Fatal(err)
 			}
 		})
 	}
@@ -183,13 +190,16 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 	})
 	t.Parallel()
 	env := newFixture(t, delegation)
-	env.questionTimeout = shortTimeout
 	env.startServer("127.0.0.2", udpOnly)
 	env.startServer("127.0.0.3", newServer(t, standardZone))
-	got := env.read("example.test")
-	if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
-		t.Fatalf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
-	}
+	eachTimeout(t, func(timeout time.Duration) error {
+		env.questionTimeout = timeout
+		got := env.read("example.test")
+		if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
+			return fmt.Errorf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
+		}
+		return nil
+	})
 }
 
 func TestTooManyRecordsAreRefused(t *testing.T) {
@@ -232,8 +242,9 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	env := newFixture(t, delegation)
 	privateServer := newServer(t, standardZone)
 	env.startServer("127.0.0.2", privateServer)
-	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port})
-	got, err := r.Read(t.Context(), "ann", "example.test")
+	options := env.options()
+	options.AllowPrivate = false
+	got, err := dnsresolver.New(options).Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,11 +263,13 @@ func TestReadEndsAtTheTimeout(t *testing.T) {
 			s.ServeDNS(w, q)
 		}
 	}))
-	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Timeout: 2 * shortTimeout, UDPTimeout: hangTimeout,
+	eachTimeout(t, func(timeout time.Duration) error {
+		options := env.options()
+		options.Timeout = timeout
+		got, err := dnsresolver.New(options).Read(t.Context(), "ann", "example.test")
+		if err != nil || got.Complete || got.Reason != "read_deadline" {
+			return fmt.Errorf("got complete %v, reason %q, %v; want read_deadline", got.Complete, got.Reason, err)
+		}
+		return nil
 	})
-	got, err := r.Read(t.Context(), "ann", "example.test")
-	if err != nil || got.Complete || got.Reason != "read_deadline" {
-		t.Fatalf("got complete %v, reason %q, %v", got.Complete, got.Reason, err)
-	}
 }

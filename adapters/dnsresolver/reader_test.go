@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -173,11 +174,9 @@ func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.startServers(standardZone)
 	env.startServer("127.0.0.9", codeHandler(wire.RcodeServerFailure))
-	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", env.port), fmt.Sprintf("127.0.0.1:%d", env.port)},
-		Port:      env.port, AllowPrivate: true,
-	})
-	got, err := r.Read(t.Context(), "ann", "example.test")
+	options := env.options()
+	options.Resolvers = slices.Insert(options.Resolvers, 0, fmt.Sprintf("127.0.0.9:%d", env.port))
+	got, err := dnsresolver.New(options).Read(t.Context(), "ann", "example.test")
 	if err != nil || !got.Complete {
 		t.Fatalf("got the reason %q, %v, want a complete read", got.Reason, err)
 	}
@@ -202,9 +201,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 		s.ServeDNS(w, q)
 	}))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
-	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true,
-	})
+	r := env.reader()
 	var wg sync.WaitGroup
 	read := func() {
 		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {

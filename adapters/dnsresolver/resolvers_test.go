@@ -18,11 +18,9 @@ import (
 func TestResolversAreCheckedSeparately(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.9", codeHandler(wire.RcodeRefused))
-	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", env.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port)},
-		UDPTimeout: hangTimeout, TCPTimeout: hangTimeout,
-	})
-	got := reader.CheckResolvers(t.Context(), "Example.test.")
+	options := env.options()
+	options.Resolvers = append(options.Resolvers, "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port))
+	got := dnsresolver.New(options).CheckResolvers(t.Context(), "Example.test.")
 	if len(got) != 3 || got[0].Err != nil || got[1].Err == nil || got[2].Err == nil {
 		t.Fatalf("got %v, want a success and two errors", got)
 	}
@@ -38,11 +36,9 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 	env.resolver.setChange(func(msg, _ *wire.Msg) { msg.Authoritative, msg.RecursionAvailable = false, true })
 	server := newServer(t, standardZone)
 	env.startServer("127.0.0.2", server)
-	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Recursive: true,
-		UDPTimeout: hangTimeout, TCPTimeout: hangTimeout,
-	})
-	got, err := reader.Read(t.Context(), "ann", "example.test")
+	options := env.options()
+	options.Recursive = true
+	got, err := dnsresolver.New(options).Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}
