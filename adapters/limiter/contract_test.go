@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/ratelimit"
@@ -23,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // most tests spend their time waiting
-	goleak.VerifyTestMain(m)
+	testserver.RunWithoutLeaks(m)
 }
 
 func openLimiter(t testing.TB, options limiter.Options) *limiter.Limiter {

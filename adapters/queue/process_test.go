@@ -10,9 +10,8 @@ import (
 	"os/exec"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 	dir := os.Getenv(folderEnv)
 	if dir == "" {
 		_ = flag.Set("test.parallel", "8") // most tests wait and use little CPU
-		goleak.VerifyTestMain(m)
+		testserver.RunWithoutLeaks(m)
 	}
 	if err := runProcess(context.Background(), dir, os.Getenv(databaseEnv)); err != nil {
 		panic(err)
