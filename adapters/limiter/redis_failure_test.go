@@ -36,11 +36,24 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			server, log := testserver.NewRedis(t), &logBuffer{}
-			options := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
-			replica1, replica2 := openShared(t, options), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: options.AnswerTimeout})
-			if n := countAllowed(10, testBucket(12), replica1); n != 10 {
-				t.Fatalf("%d requests passed, want 10", n)
+			var server *testserver.Redis
+			var log *logBuffer
+			var replica1, replica2 *limiter.Limiter
+			// On a busy machine Redis may answer too late before the test breaks it. The test then
+			// begins again.
+			for attempts := 1; ; attempts++ {
+				server, log = testserver.NewRedis(t), &logBuffer{}
+				options := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
+				replica1, replica2 = openShared(t, options), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: options.AnswerTimeout})
+				if n := countAllowed(10, testBucket(12), replica1); n != 10 {
+					t.Fatalf("%d requests passed, want 10", n)
+				}
+				if replica1.State().Fallbacks == 0 {
+					break
+				}
+				if attempts == 10 {
+					t.Fatalf("the process counts alone although Redis works:\n%s", log)
+				}
 			}
 			tt.breakRedis(server, t)
 			began := time.Now()
@@ -69,18 +82,19 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			}
 			tt.repair(server, t)
 			waitUntil(t, "it counts in Redis again", func() bool { return !replica1.State().Fallback && !replica2.State().Fallback })
+			waitUntil(t, "the recovery is logged", func() bool { return log.count("Redis answers") == 1 })
+			if failures := log.count("Redis does not answer"); failures != 1 {
+				t.Errorf("%d lines for the failure, want 1:\n%s", failures, log)
+			}
 			if n := countAllowed(50, testBucket(12), replica1); n != 0 {
 				t.Errorf("%d more requests passed in a process that had already allowed 12, want none", n)
 			}
 			// Redis executes the commands that it received while it hung, so these requests count.
-			if n := countAllowed(50, testBucket(12), openShared(t, options)); n > tt.maxAllowed {
+			if n := countAllowed(50, testBucket(12), openShared(t, longTimeoutOptions(server))); n > tt.maxAllowed {
 				t.Errorf("%d requests passed in a new process, want at most %d", n, tt.maxAllowed)
 			}
 			if serverURL, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), serverURL.User.String()[1:]) {
 				t.Errorf("the password is in the log (%v):\n%s", err, log)
-			}
-			if failures, recoveries := log.count("Redis does not answer"), log.count("Redis answers"); failures != 1 || recoveries != 1 {
-				t.Errorf("%d lines for the failure, %d for the recovery:\n%s", failures, recoveries, log)
 			}
 		})
 	}
@@ -105,8 +119,8 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
-// TestSlowRedisIsNotUsed checks that the process counts alone while Redis takes longer than
-// AnswerTimeout for requests and probes.
+// TestSlowRedisIsNotUsed checks that the process counts alone while Redis does not answer requests
+// and probes within AnswerTimeout.
 func TestSlowRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
@@ -115,16 +129,18 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	if n := countAllowed(10, testBucket(12), l); n != 10 {
 		t.Fatalf("%d requests passed, want 10", n)
 	}
+	waitUntil(t, "it counts in Redis", func() bool { return !l.State().Fallback })
 	before := l.State().Fallbacks
-	proxy.delay.Store(int64(1500 * time.Millisecond))
+	release := proxy.holdAnswers()
+	t.Cleanup(release)
 	if n := countAllowed(50, testBucket(12), l); n != 2 {
 		t.Errorf("%d requests passed, want the 2 that were left", n)
 	}
-	waitUntil(t, "a request and a probe were answered late", func() bool { return proxy.delayed.Load() >= 2 })
+	waitUntil(t, "the answers of a request and a probe are held", func() bool { return proxy.held.Load() >= 2 })
 	if s := l.State(); !s.Fallback || s.Fallbacks != before+1 {
 		t.Errorf("state %+v, %d fallbacks before", s, before)
 	}
-	proxy.delay.Store(0)
+	release()
 	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
@@ -258,12 +274,12 @@ func (l *logBuffer) String() string {
 
 func (l *logBuffer) count(text string) int { return strings.Count(l.String(), text) }
 
-// proxy forwards connections to a Redis and delays its answers.
+// proxy forwards connections to a Redis and can hold back its answers.
 type proxy struct {
 	url     string
-	address atomic.Pointer[string] // of the Redis to which new connections lead
-	delay   atomic.Int64           // in nanoseconds
-	delayed atomic.Int64           // answers that were delayed
+	address atomic.Pointer[string]        // of the Redis to which new connections lead
+	gate    atomic.Pointer[chan struct{}] // answers wait until it is closed, nil to pass them on at once
+	held    atomic.Int64                  // answers that had to wait
 	conns   sync.WaitGroup
 }
 
@@ -305,6 +321,16 @@ func (p *proxy) forwardTo(t *testing.T, server *testserver.Redis) {
 	p.address.Store(&serverURL.Host)
 }
 
+// holdAnswers holds back answers until release is called.
+func (p *proxy) holdAnswers() (release func()) {
+	gate := make(chan struct{})
+	p.gate.Store(&gate)
+	return sync.OnceFunc(func() {
+		p.gate.Store(nil)
+		close(gate)
+	})
+}
+
 func (p *proxy) forward(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", *p.address.Load())
@@ -321,9 +347,9 @@ func (p *proxy) forward(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if d := p.delay.Load(); d > 0 {
-			<-time.After(time.Duration(d))
-			p.delayed.Add(1)
+		if gate := p.gate.Load(); gate != nil {
+			p.held.Add(1)
+			<-*gate
 		}
 		if _, err := client.Write(answer[:n]); err != nil {
 			return

@@ -256,10 +256,10 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		if diff := cmp.Diff([]dns.RRSet{{Name: "customer.test", Type: dns.TXT, TTL: 60, Values: []string{"by hand é"}}}, sets); diff != "" {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
-		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":7,"times":1}`)
+		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":600,"times":1}`)
 		var result *outcome.Error
-		if _, err := provider.Check(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter != 7*time.Second {
-			t.Errorf("with a planned 503: %v, want down for 7 s", err)
+		if _, err := provider.Check(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter != 10*time.Minute {
+			t.Errorf("with a planned 503: %v, want down for 10 minutes", err)
 		}
 		if _, err := provider.Check(t.Context()); outcome.KindOf(err) != outcome.Throttled {
 			t.Errorf("before the Retry-After has passed: %v, want throttled", err)

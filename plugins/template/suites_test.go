@@ -293,11 +293,11 @@ func TestHealthCheckAnswersDuringManyCalls(t *testing.T) {
 			pending.Go(func() { _, _ = provider.Check(calls) })
 		}
 		for start := time.Now(); requests.Load() < 128; time.Sleep(10 * time.Millisecond) {
-			if time.Since(start) > time.Minute {
+			if time.Since(start) > 4*time.Minute {
 				t.Fatalf("only %d of 200 calls reached the provider", requests.Load())
 			}
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 4*time.Minute)
 		defer stop()
 		if err := process.Ping(ctx); err != nil {
 			t.Errorf("the health check failed: %v", err)
