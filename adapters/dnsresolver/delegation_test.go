@@ -91,7 +91,7 @@ func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 	env.startServer("127.0.0.5", codeHandler(wire.RcodeRefused))
 	got := env.read("example.test")
 	if got.Zone != "example.test" || got.Reason != "no_authoritative_answer" {
-		t.Fatalf("zone %q, reason %q", got.Zone, got.Reason)
+		t.Fatalf("got the zone %q, reason %q, want example.test and no_authoritative_answer", got.Zone, got.Reason)
 	}
 	if diff := cmp.Diff([]string{"ns3.example.test lame"}, serverStates(got.Servers)); diff != "" {
 		t.Fatal(diff)
@@ -101,7 +101,7 @@ func TestDelegationToLameServersIsReadFromTheParentZone(t *testing.T) {
 func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
-	var queries atomic.Int64 // that the silent server has received
+	var queries atomic.Int64 // the questions that the silent server received
 	env.startServer("127.0.0.4", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { queries.Add(1) }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
 		env.startServer(ip, newServer(t, standardZone+strings.ReplaceAll(standardZone, "example.test", "second.test")))
@@ -143,7 +143,7 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 			env.startServers(standardZone)
 			got := env.read("example.test")
 			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
-				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
+				t.Fatalf("got the reason %q, complete %v, secure %v, sets %v; want the reason %q, secure %v", got.Reason, got.Complete, got.Secure, got.Sets, tt.reason, tt.secure)
 			}
 		})
 	}

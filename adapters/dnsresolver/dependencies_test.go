@@ -81,7 +81,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 		Keys:        map[string][]string{"key2.platform.test": {"v=DKIM1; p=abc"}},
 	}
 	if diff := cmp.Diff(want, got.Referenced); diff != "" || !got.Complete {
-		t.Fatalf("%s %s", got.Reason, diff)
+		t.Fatalf("got the reason %q, want a complete read; the dependencies (-want +got):\n%s", got.Reason, diff)
 	}
 	for question, n := range env.resolver.counts() {
 		if n > 1 && question != "test. NS" {
@@ -106,7 +106,7 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 			env := newFixture(t, delegation)
 			env.resolver.failOn("_dmarc.test.")
 			if got := env.readForPlan(tt.zone); got.Reason != tt.reason {
-				t.Fatalf("got %q", got.Reason)
+				t.Fatalf("got the reason %q, want %q", got.Reason, tt.reason)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestSPFTreeIsBounded(t *testing.T) {
 				}
 			}
 			if !got.Complete || texts > tt.maxQuestions || texts < 10 || len(got.Referenced.SPF) > tt.maxQuestions {
-				t.Fatalf("%q, %d questions, %d names", got.Reason, texts, len(got.Referenced.SPF))
+				t.Fatalf("got the reason %q, %d questions, %d names; want a complete read with 10 to %d questions", got.Reason, texts, len(got.Referenced.SPF), tt.maxQuestions)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	env := newFixture(t, delegation)
 	got := env.readForPlan(emptyZone + mx.String())
 	if !got.Complete || len(got.Referenced.Exchanges) != 10 {
-		t.Fatalf("%q, %d exchanges", got.Reason, len(got.Referenced.Exchanges))
+		t.Fatalf("got the reason %q, %d exchanges, want a complete read with 10", got.Reason, len(got.Referenced.Exchanges))
 	}
 }
 
@@ -191,6 +191,6 @@ func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	}))
 	got := env.readForPlan(threeServers)
 	if !got.Complete || got.Warnings != nil || got.ServersAgreeing() != 3 {
-		t.Fatalf("%q, %v, %v", got.Reason, got.Warnings, got.Servers)
+		t.Fatalf("got the reason %q, warnings %v, servers %v; want a complete read of three servers that agree", got.Reason, got.Warnings, got.Servers)
 	}
 }

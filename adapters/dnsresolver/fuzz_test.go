@@ -44,12 +44,12 @@ func FuzzAnswer(f *testing.F) {
 		}
 		hasDuplicates := qtype != wire.TypeTXT && len(slices.Compact(slices.Clone(v.values))) != len(v.values)
 		if len(v.values) > maxRecords || hasDuplicates {
-			t.Fatalf("%d values: %q", len(v.values), v.values)
+			t.Fatalf("got %d values, want at most %d without duplicates: %q", len(v.values), maxRecords, v.values)
 		}
 		answer := report{state: dns.ServerOK, sets: map[setKey]recordSet{{q.name, dns.TXT}: {values: v.values, ttl: v.ttl}}}
 		setsOfOne, setsOfTwo := commonSets([]report{answer}), commonSets([]report{answer, answer})
 		if !slices.EqualFunc(setsOfOne, setsOfTwo, func(x, y dns.RRSet) bool { return x.TTL == y.TTL && slices.Equal(x.Values, y.Values) }) {
-			t.Fatalf("%v and %v", setsOfOne, setsOfTwo)
+			t.Fatalf("one server gives %v, two give %v, want the same", setsOfOne, setsOfTwo)
 		}
 	})
 }

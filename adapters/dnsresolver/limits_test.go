@@ -86,7 +86,7 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 		release()
 	}
 	if s.inUse != 0 || len(s.accounts) != 0 || len(s.addresses) != 0 {
-		t.Errorf("after all questions: %+v", s)
+		t.Errorf("after all questions: %+v, want no slot in use", s)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestFreedSlotGoesToTheAccountWithTheFewestSlots(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.acquire(ctx, "eve", testAddress(99), maxPerAddress); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a question without a slot: %v", err)
+		t.Fatalf("a question without a slot: %v, want %v", err, context.Canceled)
 	}
 	eveWaiter := s.enqueue("eve", testAddress(99), maxPerAddress)
 	releases[0]()

@@ -128,7 +128,7 @@ func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 	env.startServer("127.0.0.2", codeHandler(wire.RcodeRefused))
 	got := env.read("example.test")
 	if got.Complete || got.Reason != "no_authoritative_answer" {
-		t.Fatalf("got complete %v, reason %q", got.Complete, got.Reason)
+		t.Fatalf("got complete %v, reason %q, want no_authoritative_answer", got.Complete, got.Reason)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestStrayPacketsAreIgnored(t *testing.T) {
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("example.test")
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" || !got.Complete {
-		t.Fatalf("%s %s", got.Reason, diff)
+		t.Fatalf("got the reason %q, want a complete read; the texts (-want +got):\n%s", got.Reason, diff)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestLongAnswersAreReadByTCP(t *testing.T) {
 	env.startServers(records.String())
 	got := env.read("example.test")
 	if diff := cmp.Diff(want.String(), strings.Join(values(got, "example.test", dns.TXT), "\n")+"\n"); diff != "" || !got.Complete {
-		t.Fatalf("%s %s", got.Reason, diff)
+		t.Fatalf("got the reason %q, want a complete read; the texts (-want +got):\n%s", got.Reason, diff)
 	}
 }
 

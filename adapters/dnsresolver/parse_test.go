@@ -151,7 +151,7 @@ func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	}
 	for _, tt := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
 		if got := commonSets([]report{reportOf(tt.first), reportOf(tt.second)}); got[0].Synthesised != tt.want {
-			t.Errorf("%v and %v give %v", tt.first, tt.second, got[0].Synthesised)
+			t.Errorf("%v and %v give %v, want %v", tt.first, tt.second, got[0].Synthesised, tt.want)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, ok := zoneOf(&tt.msg, "a.example.test"); got != tt.want || ok != tt.isShown {
-				t.Fatalf("got %q, %v", got, ok)
+				t.Fatalf("got %q, %v, want %q, %v", got, ok, tt.want, tt.isShown)
 			}
 		})
 	}

@@ -138,7 +138,7 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 	env.startServers(records)
 	got := env.read("mail.example.test")
 	if got.Zone != "example.test" || !got.Complete {
-		t.Fatalf("zone %q, complete %v (%s)", got.Zone, got.Complete, got.Reason)
+		t.Fatalf("got the zone %q, complete %v, reason %q, want a complete read of example.test", got.Zone, got.Complete, got.Reason)
 	}
 	if diff := cmp.Diff([]string{"0 mail.example.net"}, values(got, "mail.example.test", dns.MX)); diff != "" {
 		t.Fatal(diff)

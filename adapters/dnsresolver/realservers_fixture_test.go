@@ -71,7 +71,7 @@ func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if answer, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusCreated {
-		t.Fatalf("%d %s", resp.StatusCode, answer)
+		t.Fatalf("creating the zone %s: %d %s, want 201", zone, resp.StatusCode, answer)
 	}
 }
 
@@ -99,7 +99,7 @@ func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 	client := &wire.Client{Net: "tcp", Timeout: time.Minute, TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
 	a, _, err := client.ExchangeContext(t.Context(), msg, b.Addr)
 	if err != nil || a.Rcode != wire.RcodeSuccess {
-		t.Fatalf("%v %v", a, err)
+		t.Fatalf("the update of %s: %v, %v, want success", zone, a, err)
 	}
 }
 

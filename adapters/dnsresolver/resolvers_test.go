@@ -43,7 +43,7 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Complete || got.Reason != dns.ReasonRecursive || got.Zone != "example.test" {
-		t.Errorf("complete %v, reason %q, zone %s", got.Complete, got.Reason, got.Zone)
+		t.Errorf("got complete %v, reason %q, zone %s, want an incomplete read of example.test with the reason %q", got.Complete, got.Reason, got.Zone, dns.ReasonRecursive)
 	}
 	if want := []dns.Server{{Name: "resolver", State: dns.ServerOK, Agrees: true}}; !slices.Equal(got.Servers, want) {
 		t.Errorf("the servers are %v, want only one named resolver", got.Servers)

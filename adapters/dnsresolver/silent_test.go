@@ -17,7 +17,7 @@ import (
 // the next reads, until it answers. A cancelled read and a question that got no slot do not count
 // as a missing answer.
 func TestSilentServerIsRemembered(t *testing.T) {
-	const hang = 4 * time.Minute // never reached, because the port is closed and refuses at once
+	const hang = 4 * time.Minute // never reached: a closed port refuses at once, and the server answers
 	r := New(Options{UDPTimeout: hang, TCPTimeout: hang, Timeout: hang})
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -22,7 +22,7 @@ func TestUnusedBucketsAreDropped(t *testing.T) {
 		now = time.Duration(second) * time.Second
 		take(fmt.Sprint("passing by ", second), time.Minute)
 		if got, want := take("long", 10*time.Minute), now >= next; got != want {
-			t.Fatalf("after %s: allowed is %v", now, got)
+			t.Fatalf("after %s: allowed is %v, want %v", now, got, want)
 		}
 		if now >= next {
 			next = now + 10*time.Minute

@@ -113,7 +113,7 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	}
 	<-time.After(1200 * time.Millisecond) // enough time for two probes
 	if s := l.State(); !s.Fallback || s.Fallbacks != 1 {
-		t.Errorf("state %+v\n%s", s, log)
+		t.Errorf("the state is %+v, want one fallback that lasts\n%s", s, log)
 	}
 	configure(t, client, "maxmemory", "0")
 	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
@@ -138,7 +138,7 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	}
 	waitUntil(t, "the answers of a request and a probe are held", func() bool { return proxy.held.Load() >= 2 })
 	if s := l.State(); !s.Fallback || s.Fallbacks != before+1 {
-		t.Errorf("state %+v, %d fallbacks before", s, before)
+		t.Errorf("the state is %+v, want one more fallback than the %d before", s, before)
 	}
 	release()
 	waitUntil(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
@@ -189,7 +189,7 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 		}
 		v, _ := l.Take(t.Context(), b)
 		if v.Allowed != tt.allowed || v.ResetIn > b.Window || v.RetryIn > b.Window {
-			t.Errorf("%s: %+v", name, v)
+			t.Errorf("%s: got %+v, want allowed: %v, and no wait longer than %s", name, v, tt.allowed, b.Window)
 		}
 	}
 	b.Key = "a new bucket"
@@ -236,10 +236,10 @@ func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 		t.Errorf("%d more requests passed, want none", n)
 	}
 	if n := countAllowed(20, testBucket(12), openShared(t, longTimeoutOptions(server))); n != 12 {
-		t.Errorf("%d passed in a new process: refused requests still count in Redis", n)
+		t.Errorf("%d requests passed in a new process, want 12, because Redis does not count refused requests", n)
 	}
 	if s := replica1.State(); s.Fallback || s.Fallbacks != before {
-		t.Errorf("state %+v, %d fallbacks before", s, before)
+		t.Errorf("the state is %+v, want no fallback since the %d before", s, before)
 	}
 }
 

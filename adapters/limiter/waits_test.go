@@ -36,7 +36,7 @@ func TestWaitsLastAsLongAsRequestedInAllReplicas(t *testing.T) {
 // testWaits sets waits through a, and checks that b returns these waits.
 func testWaits(t *testing.T, a, b ports.Waits) {
 	if wait := a.Wait(t.Context(), "tenant", 2*time.Hour); wait != 2*time.Hour {
-		t.Errorf("%s left of a new wait", wait)
+		t.Errorf("%s left of a new wait, want 2h", wait)
 	}
 	b.Wait(t.Context(), "tenant", time.Hour) // does not end the longer wait
 	expectWait(t, a, "tenant", 2*time.Hour)

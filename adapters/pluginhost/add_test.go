@@ -37,7 +37,7 @@ func TestAddCanBeRepeated(t *testing.T) {
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
 		got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 		if err != nil || got.Change != want || got.Name != "good" || got.Version != "1.2.3" || got.Description.Title != "Puppet" {
-			t.Fatalf("%+v %v, want %s", got, err, want)
+			t.Fatalf("got %+v, %v, want the plugin good to be %s", got, err, want)
 		}
 	}
 	if err := os.Truncate(filepath.Join(dir, "mail-good"), 10); err != nil {
@@ -71,7 +71,7 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	}
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
 	if err != nil || len(inspections) != plugins {
-		t.Fatalf("%d plugins, %v", len(inspections), err)
+		t.Fatalf("got %d plugins, %v, want %d", len(inspections), err, plugins)
 	}
 	for _, i := range inspections {
 		if i.Problem != nil {
@@ -155,7 +155,7 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	first := copyProgram(t, "puppet", "mail-good")
 	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
-		t.Fatalf("an upgrade of a plugin that is not there: %v", err)
+		t.Fatalf("an upgrade of a plugin that is not in the catalog: %v, want ErrNotInCatalog", err)
 	}
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, first); err != nil {
 		t.Fatal(err)
@@ -173,14 +173,14 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 		}
 		got, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previous || got.File != "mail-good-"+got.SHA256[:12] {
-			t.Fatalf("%s: %+v %v", version, got, err)
+			t.Fatalf("%s: got %+v, %v, want it to replace %s", version, got, err, previous)
 		}
 		previous = got.File
 		if version != "second" {
 			want = append(want, filepath.Join(dir, got.File))
 		}
 		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file); err != nil || repeated.Change != pluginhost.Unchanged {
-			t.Fatalf("%s again: %+v %v", version, repeated, err)
+			t.Fatalf("%s again: got %+v, %v, want no change", version, repeated, err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
@@ -192,7 +192,7 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files, err = filepath.Glob(filepath.Join(dir, "mail-good*")); err != nil || len(files) != 0 {
-		t.Errorf("after the removal: %v %v", files, err)
+		t.Errorf("after the removal: %v, %v, want no files", files, err)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestRemoveDeletesPlugins(t *testing.T) {
 		}
 	}
 	if _, err := pluginhost.Remove(dir, "one", "three"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
-		t.Fatalf("a plugin that is not there: %v", err)
+		t.Fatalf("the removal of a plugin that is not in the catalog: %v, want ErrNotInCatalog", err)
 	}
 	removed, err := pluginhost.Remove(dir, "one")
 	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {

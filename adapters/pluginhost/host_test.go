@@ -182,7 +182,7 @@ func TestRequestIDReachesThePlugin(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	p, err := tenantOf(host, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
 	if err != nil || p.DefaultDomain != "req-42" {
-		t.Fatalf("got %+v, %v", p, err)
+		t.Fatalf("got %+v, %v, want the request id req-42", p, err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestInvalidCatalogIsRefused(t *testing.T) {
 		})
 	}
 	if _, err := pluginhost.New(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("without a catalog: %v", err)
+		t.Fatalf("without a catalog: %v, want %v", err, os.ErrNotExist)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestUnknownPluginIsDown(t *testing.T) {
 func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	dir := t.TempDir()
 	if entry, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
-		t.Fatalf("%+v, %v", entry, err)
+		t.Fatalf("got %+v, %v, want a DNS plugin", entry, err)
 	}
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})
 	description, err := host.Describe(t.Context(), "powerdns")
@@ -301,12 +301,12 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 		return err
 	}
 	if err := checkWith(nil); !errors.Is(err, fault.InvalidRequest) {
-		t.Errorf("only the account allows a private host: %v", err)
+		t.Errorf("only the account allows a private host: %v, want invalid_request", err)
 	}
 	if err := checkWith(map[string]string{"allow_private": "true"}); outcome.KindOf(err) != outcome.Down {
-		t.Errorf("the operator allows a private host on which nothing listens: %v", err)
+		t.Errorf("the operator allows a private host on which nothing listens: %v, want down", err)
 	}
 	if _, err := host.DNS("missing", nil).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
-		t.Errorf("a plugin that is missing: %v", err)
+		t.Errorf("a plugin that is missing: %v, want down", err)
 	}
 }

@@ -27,11 +27,11 @@ import (
 func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	url := testserver.Database(t)
 	if _, err := queue.OpenRiver(t.Context(), url, contractOptions); !errors.Is(err, queue.ErrNotMigrated) {
-		t.Fatalf("%v, want %v", err, queue.ErrNotMigrated)
+		t.Fatalf("got %v, want %v", err, queue.ErrNotMigrated)
 	}
 	missing, err := queue.PendingMigrations(t.Context(), url)
 	if err != nil || len(missing) == 0 {
-		t.Fatalf("%v, %v", missing, err)
+		t.Fatalf("the missing migrations are %v, %v, want some", missing, err)
 	}
 	// Three replicas migrate at the same time.
 	var migrations sync.WaitGroup
@@ -49,7 +49,7 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 		t.Errorf("the migrations %v ran, want %v", got, missing)
 	}
 	if missing, err := queue.PendingMigrations(t.Context(), url); err != nil || len(missing) > 0 {
-		t.Errorf("%v, %v", missing, err)
+		t.Errorf("the missing migrations are %v, %v, want none", missing, err)
 	}
 	openRiver(t, url, contractOptions)
 }
@@ -70,14 +70,14 @@ func TestUserWithoutPrivilegesOnTheSchemaIsNotToldToMigrate(t *testing.T) {
 	defer func() { _, _ = owner.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+role) }()
 	_, err = queue.OpenRiver(t.Context(), testserver.WithParameter(url, "role="+role), contractOptions)
 	if err == nil || !strings.Contains(err.Error(), "permission denied for schema tenantry_queue") {
-		t.Errorf("%v, want an error about the missing privilege", err)
+		t.Errorf("got %v, want an error about the missing privilege", err)
 	}
 }
 
 func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
 	_, err := queue.OpenRiver(t.Context(), "postgres://tenantry:hunter2@:port/", queue.Options{})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Fatal(err)
+		t.Fatalf("got %v, want an error without the password", err)
 	}
 }
 
@@ -232,10 +232,10 @@ func TestOpenRiverRefusesAStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := queue.OpenRiver(t.Context(), url, contractOptions); !errors.Is(err, pgconn.ErrStandbyConnection) {
-		t.Errorf("%v, want %v", err, pgconn.ErrStandbyConnection)
+		t.Errorf("got %v, want %v", err, pgconn.ErrStandbyConnection)
 	}
 	if missing, err := queue.PendingMigrations(t.Context(), url); err != nil || len(missing) > 0 {
-		t.Errorf("%v, %v", missing, err)
+		t.Errorf("the missing migrations are %v, %v, want none", missing, err)
 	}
 }
 

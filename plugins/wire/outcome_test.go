@@ -137,7 +137,6 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"the process died", status.Error(codes.Unavailable, "error reading from server: EOF"), outcome.Unknown},
 		{"the answer was cut off", status.Error(codes.Internal, "unexpected EOF"), outcome.Unknown},
 		{"no answer in time", status.Error(codes.DeadlineExceeded, ""), outcome.Unknown},
-		{"the connection was closed", status.Error(codes.Canceled, "grpc: the client connection is closing"), outcome.Unknown},
 		{"no status at all", errors.New("odd"), outcome.Unknown},
 		{"an answer that is not a message", status.Error(codes.Internal, "grpc: failed to unmarshal the received message: proto: cannot parse"), outcome.Broken},
 		{"too large", status.Error(codes.ResourceExhausted, ""), outcome.Broken},

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
-// call's connection selects what Profile does. The path of the file also selects how the plugin
-// misbehaves. If it contains `crashes`, the plugin exits at the start. If it contains `silent`, the
-// plugin does nothing. If it contains `exits-first`, the plugin exits in its first call of Profile.
-// The file mail-NAME-VERSION is a plugin of that version.
+// call's connection selects what Profile does. The name of the file also selects how the plugin
+// misbehaves. If the name contains `crashes`, the plugin exits at the start. If it contains
+// `silent`, the plugin does nothing. If it contains `exits-first`, the plugin exits in its first
+// call of Profile. The file mail-NAME-VERSION is a plugin of that version.
 package main
 
 import (
