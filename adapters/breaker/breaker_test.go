@@ -155,7 +155,7 @@ func TestFailuresOpenACircuit(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &provider{err: tt.err}
-			m := newGuardedMail(p, Options{}).For("t")
+			m := newGuardedMail(p, Options{OpenTime: time.Hour}).For("t")
 			for range 50 {
 				_ = callRead(tt.ctx, m)
 			}
@@ -172,7 +172,7 @@ func TestFailuresOpenACircuit(t *testing.T) {
 
 func TestManyFailuresAmongSuccessesOpenACircuit(t *testing.T) {
 	p := &provider{}
-	m := newGuardedMail(p, Options{}).For("t")
+	m := newGuardedMail(p, Options{OpenTime: time.Hour}).For("t")
 	for i := range 30 {
 		p.err = nil
 		if i%2 == 0 {
@@ -237,7 +237,7 @@ func TestFailedSignInsOfATenantDoNotAffectOthers(t *testing.T) {
 
 func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 	p := &provider{err: outcomeError(outcome.Down)}
-	platform := newGuardedMail(p, Options{})
+	platform := newGuardedMail(p, Options{OpenTime: time.Hour})
 	for range 6 {
 		_ = callRead(t.Context(), platform.For("ann"))
 	}

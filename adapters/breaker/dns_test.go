@@ -69,7 +69,7 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 		{outcomeError(outcome.Unknown), true},
 	} {
 		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
-			p := newGuardedDNS(New(Options{}), &zoneProvider{provider{err: tt.err}}, "a")
+			p := newGuardedDNS(New(Options{OpenTime: time.Hour}), &zoneProvider{provider{err: tt.err}}, "a")
 			for range 5 {
 				if err := callZoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tt.err) {
 					t.Fatalf("got %v, want the kind of the provider's error", err)
@@ -84,7 +84,7 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 
 func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 	down, up := &zoneProvider{provider{err: outcomeError(outcome.Down)}}, &zoneProvider{}
-	circuits := New(Options{MaxCircuits: 3})
+	circuits := New(Options{MaxCircuits: 3, OpenTime: time.Hour})
 	for range 6 {
 		_ = callZoneRead(t.Context(), newGuardedDNS(circuits, down, "ann"))
 	}

@@ -88,7 +88,7 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 		outcome.Down: true, outcome.Broken: true, outcome.Unknown: true,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			p := newGuardedSending(New(Options{}), &sender{provider: provider{err: outcomeError(kind)}}, "a", sharedServer)
+			p := newGuardedSending(New(Options{OpenTime: time.Hour}), &sender{provider: provider{err: outcomeError(kind)}}, "a", sharedServer)
 			for range 5 {
 				if err := sendingWrites["remove"](t.Context(), p); outcome.KindOf(err) != kind {
 					t.Fatalf("got %v, want the kind of the provider's error", err)
@@ -106,7 +106,7 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 func TestCredentialsShareACircuit(t *testing.T) {
 	for _, separateServers := range []func(context.Context) bool{sharedServer, ownServer} {
 		down, up := &sender{provider: provider{err: outcomeError(outcome.Down)}}, &sender{}
-		circuits := New(Options{})
+		circuits := New(Options{OpenTime: time.Hour})
 		for range 5 {
 			_ = sendingReads["check"](t.Context(), newGuardedSending(circuits, down, "ann", separateServers))
 		}

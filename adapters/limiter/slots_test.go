@@ -28,13 +28,13 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 2) }
 	release, ok := enter(replica1)
 	if !ok {
-		t.Fatal("the first did not enter")
+		t.Fatal("replica1 did not get a slot")
 	}
 	if _, ok := enter(dying); !ok {
-		t.Fatal("the second did not enter")
+		t.Fatal("the dying process did not get a slot")
 	}
 	if _, ok := enter(replica2); ok {
-		t.Fatal("a third entered")
+		t.Fatal("replica2 got a third slot, want at most two slots in use")
 	}
 	if err := dying.Close(); err != nil { // stops renewing the lease
 		t.Fatal(err)

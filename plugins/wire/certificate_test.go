@@ -31,12 +31,24 @@ func writeScript(t *testing.T, commands string) string {
 	return file
 }
 
+// endOfOutput is a command that makes startScript abort the start of the script. A script with this
+// command runs until all of its output was read. The output of a script that has exited is lost if
+// the machine is too busy to read it within pipeDrainTime.
+const endOfOutput = "\necho 'end of output' >&2; exec sleep 600"
+
 // startScript starts a shell script as a plugin. It returns the lines that the script prints to
 // standard error, and the error of the start.
 func startScript(t *testing.T, script string) (string, error) {
 	t.Helper()
-	lines := make(chan string, 1000)
-	p, err := Start(Launch{Exe: writeScript(t, script), Name: "plugin", OnLine: func(line []byte) { lines <- string(line) }, Timeout: testTimeout})
+	lines, abort := make(chan string, 1000), make(chan struct{})
+	onLine := func(line []byte) {
+		if string(line) == "end of output" {
+			close(abort)
+			return
+		}
+		lines <- string(line)
+	}
+	p, err := Start(Launch{Exe: writeScript(t, script), Name: "plugin", OnLine: onLine, Timeout: testTimeout, Abort: abort})
 	if err == nil {
 		p.Kill()
 	}
@@ -51,7 +63,7 @@ func startScript(t *testing.T, script string) (string, error) {
 // TestHostCertificateHasThePropertiesThatLibrariesRequire checks the properties for which TLS
 // libraries have different requirements: the curve, the usages, the name and the basic constraints.
 func TestHostCertificateHasThePropertiesThatLibrariesRequire(t *testing.T) {
-	printed, err := startScript(t, `printf '%s\n' "$PLUGIN_CLIENT_CERT" >&2`)
+	printed, err := startScript(t, `printf '%s\n' "$PLUGIN_CLIENT_CERT" >&2`+endOfOutput)
 	if err == nil {
 		t.Fatal("a script without a handshake started")
 	}

@@ -25,7 +25,7 @@ func TestPluginInheritsNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	printed, err := startScript(t, "ls -l /proc/$$/fd >&2")
+	printed, err := startScript(t, "ls -l /proc/$$/fd >&2"+endOfOutput)
 	if err == nil || !strings.Contains(printed, "0 -> pipe:") {
 		t.Fatalf("the script printed %q, %v, want the list of its files", printed, err)
 	}
