@@ -15,14 +15,14 @@ import (
 
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
-	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // parallel tests mostly wait
-	testserver.RunWithoutLeaks(m)
+	leaks.VerifyTestMain(m)
 }
 
 // fixture is a small DNS for one test: a resolver on 127.0.0.1, and name servers on 127.0.0.2 and

@@ -98,8 +98,8 @@ func TestFreshDomainNeedsEightQuestions(t *testing.T) {
 	}
 }
 
-// TestNoWildcardProbeAfterAMissingName checks that the reader asks no question for a wildcard after
-// a name was missing, because a missing name proves that no wildcard covers it.
+// TestNoWildcardProbeAfterAMissingName checks that the reader does not look for a wildcard after a
+// name was missing. A missing name proves that no wildcard covers it.
 func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 	env := newFixture(t, delegation)
 	s := newServer(t, emptyZone+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")

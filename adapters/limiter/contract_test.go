@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/core/ratelimit"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // most tests spend their time waiting
-	testserver.RunWithoutLeaks(m)
+	leaks.VerifyTestMain(m)
 }
 
 func openLimiter(t testing.TB, options limiter.Options) *limiter.Limiter {

@@ -16,8 +16,8 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
 	options := longTimeoutOptions(server)
-	// A lease is renewed after a third of its duration, so a renewal on a busy machine may be late by
-	// two thirds of the duration.
+	// A lease is renewed after a third of its duration. On a busy machine the renewal may be late by
+	// two thirds.
 	options.Lease = 30 * time.Second
 	replica1, replica2, newcomer := openShared(t, options), openShared(t, options), openShared(t, options)
 	dying, err := limiter.Open(t.Context(), options)

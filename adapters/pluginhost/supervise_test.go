@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/outcome"
 )
@@ -258,7 +259,7 @@ func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 }
 
 func TestCloseLeavesNoProcess(t *testing.T) {
-	defer testserver.VerifyNoLeaks(t)()
+	defer leaks.Verify(t)()
 	policy := fastRestart
 	policy.StopGrace = 200 * time.Millisecond // a suspended process exits only when it is killed
 	host, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(t, "one:puppet", "two:puppet"), Supervision: policy})

@@ -38,7 +38,7 @@ func TestNextRunHasAMonotonicTime(t *testing.T) {
 }
 
 // TestOnlyFailuresOfAHandlerDelayItsRetry checks that the stop of a worker and an unknown kind do
-// not count as failures, which would lengthen the delay of the next retry.
+// not count as failures. A failure would lengthen the delay of the next retry.
 func TestOnlyFailuresOfAHandlerDelayItsRetry(t *testing.T) {
 	fail := func(context.Context, ports.Wakeup) error { return errors.New("away") }
 	stopped, stop := context.WithCancel(t.Context())

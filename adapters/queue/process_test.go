@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/queue"
-	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	dir := os.Getenv(folderEnv)
 	if dir == "" {
 		_ = flag.Set("test.parallel", "8") // most tests wait and use little CPU
-		testserver.RunWithoutLeaks(m)
+		leaks.VerifyTestMain(m)
 	}
 	if err := runProcess(context.Background(), dir, os.Getenv(databaseEnv)); err != nil {
 		panic(err)

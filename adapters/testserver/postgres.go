@@ -10,7 +10,6 @@
 //   - process.go: starts server processes that end with their parent.
 //   - programs.go: Program (a binary that was built for tests), Benchmarks and other helpers.
 //   - certificate.go: SelfSigned, a certificate.
-//   - leaks.go: VerifyNoLeaks and RunWithoutLeaks, which find goroutines that do not end.
 package testserver
 
 import (

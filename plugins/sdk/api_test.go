@@ -101,8 +101,8 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 	}
 }
 
-// exportedAPI returns sorted lines. There is one line for each exported name of the packages, and
-// one line for each exported type of the repository that the declarations of these names use.
+// exportedAPI returns sorted lines. There is one line for each exported name of the packages. The
+// exported types of the repository that the declarations of these names use have lines too.
 // Exported fields and methods have their own lines. Only an interface is one line with all its
 // methods, because a new method breaks the types that implement the interface.
 func exportedAPI(t *testing.T, packages []string) []string {

@@ -178,8 +178,8 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 	}
 }
 
-// TestImpossibleAnswersAreBroken checks that the host does not store an answer that cannot be true,
-// such as the empty message of a plugin that did not fill its answer.
+// TestImpossibleAnswersAreBroken checks that the host refuses answers that cannot be true, such as
+// negative counts and the empty profile of a plugin that did not fill its answer.
 func TestImpossibleAnswersAreBroken(t *testing.T) {
 	for answer, broken := range map[protobuf.Message]bool{
 		&proto.TenantProfile{}:                                    true,

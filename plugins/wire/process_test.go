@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -22,7 +23,7 @@ const testTimeout = 4 * time.Minute
 
 func TestProcessStartsAnswersAndStops(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
-	defer testserver.VerifyNoLeaks(t)()
+	defer leaks.Verify(t)()
 	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", OnLine: func([]byte) {}, Timeout: testTimeout})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 // TestAbortEndsAStart closes Launch.Abort before the start and during the start of a program that
 // prints nothing.
 func TestAbortEndsAStart(t *testing.T) {
-	defer testserver.VerifyNoLeaks(t)()
+	defer leaks.Verify(t)()
 	for _, delay := range []time.Duration{0, 100 * time.Millisecond} {
 		abort := make(chan struct{})
 		if delay == 0 {
@@ -63,7 +64,7 @@ func TestAbortEndsAStart(t *testing.T) {
 }
 
 func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
-	defer testserver.VerifyNoLeaks(t)()
+	defer leaks.Verify(t)()
 	for _, tt := range []struct {
 		name, exe, wantText string
 		timeout             time.Duration
