@@ -48,7 +48,7 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 		}
 	}
 	if written == 0 {
-		t.Fatal("there is no template")
+		t.Fatal("no template was tested")
 	}
 }
 
