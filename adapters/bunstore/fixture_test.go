@@ -102,7 +102,7 @@ const operator = "carol@desk"
 func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	limits := database.Timeouts{Open: limit, Query: limit, Slot: limit}
-	s, err := open(t.Context(), url, Options{Operator: operator, timeouts: limits}, hooks...)
+	s, err := open(t.Context(), url, Options{Operator: operator, Timeouts: limits}, hooks...)
 	must(t, "open", err)
 	return s
 }

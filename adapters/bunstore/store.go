@@ -86,7 +86,7 @@ type Options struct {
 	TracerProvider  trace.TracerProvider
 	MeterProvider   metric.MeterProvider
 
-	timeouts database.Timeouts // only tests set them
+	Timeouts database.Timeouts // only tests set them
 }
 
 // Store implements the store ports on one database. It is safe for concurrent use.
@@ -148,7 +148,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 
 func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*Store, error) {
 	db, err := database.Open(ctx, url, database.Options{
-		Log: o.Log, MaxConns: o.MaxConns, Synchronous: o.Synchronous, RequirePrimary: o.RequirePrimary, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Timeouts: o.timeouts,
+		Log: o.Log, MaxConns: o.MaxConns, Synchronous: o.Synchronous, RequirePrimary: o.RequirePrimary, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Timeouts: o.Timeouts,
 	}, append(hooks, changeHook{})...)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ type limitedServer struct {
 	tls     bool
 	arrived chan struct{}
 	open    atomic.Int64 // number of connections that the server has not ended
+	began   atomic.Int64 // number of connections that the server has accepted
 	idle    atomic.Int64 // how many times a connection became idle
 }
 
@@ -52,6 +53,7 @@ func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, hand
 		switch state {
 		case http.StateNew:
 			s.open.Add(1)
+			s.began.Add(1)
 		case http.StateIdle:
 			s.idle.Add(1)
 		case http.StateClosed:
@@ -220,7 +222,8 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 				if _, err := io.WriteString(conn, request); err != nil {
 					t.Fatal(err)
 				}
-				s.requireOpen(t, int64(i+1))
+				// On a slow machine, the server may already have closed a connection with an unread answer.
+				waitFor(t, "a connection was not accepted", func() bool { return s.began.Load() > int64(i) })
 			}
 			for _, client := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
 				waitFor(t, "a caller from "+client+" is not served", func() bool { return s.serves(t, client) })

@@ -87,7 +87,7 @@ func newTestEnv(t testing.TB) *testEnv {
 // newTestEnvOn returns an environment on the database with this URL.
 func newTestEnvOn(t testing.TB, database string) *testEnv {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), database, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
+	store, err := bunstore.Open(t.Context(), database, apptest.StoreOptions())
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	must(t, store.Migrate(t.Context()))

@@ -339,21 +339,22 @@ func (s slowClaims) Claim(ctx context.Context, c ports.Claim) (string, bool, err
 func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	env := newTestEnv(t)
 	const keyLease = 900 * time.Millisecond
-	renewals := make(chan struct{}, 100)
+	renewals, reached := make(chan struct{}, 100), make(chan struct{})
 	env.options.Guard.Idempotency.Lease = keyLease
 	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: slowClaims{env.store, keyLease / 2}, renew: func(context.Context, idempotency.KeyID, string) (bool, error) {
+		<-reached // a slow request may reach the store after the first renewal begins
 		renewals <- struct{}{}
 		return false, errors.New("away")
 	}}
 	service := *env.options.Tenants
 	causes := make(chan error, 1)
-	service.Tenants = contextStore{env.store, make(chan struct{}), causes}
+	service.Tenants = contextStore{env.store, reached, causes}
 	env.options.Tenants = &service
 	client := serve(t, env.handler(t))
 	if got := client.do(keyedCall(env, "k", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "")); got.status < 500 || len(renewals) != 1 {
 		t.Errorf("got %d after %d renewals, want a 5xx after 1: %s", got.status, len(renewals), got.raw)
 	}
-	if cause := <-causes; !errors.Is(cause, lease.ErrLost) {
+	if cause := receive(t, causes, "the operation did not end"); !errors.Is(cause, lease.ErrLost) {
 		t.Errorf("the operation ended because of %v, want %v", cause, lease.ErrLost)
 	}
 }

@@ -42,10 +42,16 @@ func NewStore(t testing.TB) *bunstore.Store {
 	return OpenStore(t, bunstore.MemoryURL)
 }
 
-// OpenStore opens a database and migrates it. The end of the test closes it.
+// StoreOptions returns options with which only a hanging database reaches a timeout of the store.
+func StoreOptions() (o bunstore.Options) {
+	o.Timeouts.Open, o.Timeouts.Query, o.Timeouts.Slot = HangTimeout, HangTimeout, HangTimeout
+	return o
+}
+
+// OpenStore opens a database with StoreOptions and migrates it. The end of the test closes it.
 func OpenStore(t testing.TB, url string) *bunstore.Store {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), url, bunstore.Options{})
+	store, err := bunstore.Open(t.Context(), url, StoreOptions())
 	Must(t, err)
 	t.Cleanup(func() { Must(t, store.Close()) })
 	Must(t, store.Migrate(t.Context()))

@@ -27,7 +27,7 @@ type claim struct {
 // just before the job was claimed. The returned context ends when the lease is lost or cannot be
 // renewed in time.
 func (w *Worker) startClaim(ctx context.Context, j provisioning.Job, claimBegan time.Time) (context.Context, *claim) {
-	c := &claim{Worker: w, job: j, lease: lease.New(claimBegan, w.leaseDuration(), func(ctx context.Context, duration time.Duration) (bool, error) {
+	c := &claim{Worker: w, job: j, lease: lease.New(claimBegan, leaseDuration, func(ctx context.Context, duration time.Duration) (bool, error) {
 		return w.Jobs.RenewJobLease(ctx, j, duration) // the epoch of the claimed job identifies the lease
 	})}
 	c.domains = c.fencedSteps(w.Domains)

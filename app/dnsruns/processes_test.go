@@ -21,16 +21,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// testLease returns the duration of the leases in tests that stop or kill a process. A running
-// process can renew such a lease in time even on a slow machine. A soak test uses the lease
-// duration of production.
-func testLease() time.Duration {
-	if soak.Enabled() {
-		return defaultLease
-	}
-	return 8 * time.Second
-}
-
 // secondProcess is a process that works on a job of the test.
 type secondProcess struct {
 	cmd         *exec.Cmd
@@ -50,7 +40,7 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 		j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
 	}).ID
 	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0]), databaseURL: url}
-	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
+	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id)
 	second.cmd.Stderr = os.Stderr
 	var err error
 	second.in, err = second.cmd.StdinPipe()
@@ -94,13 +84,12 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 			lines := second.readUntil(t, "here")
 			must(t, second.cmd.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
-			fx.Lease = testLease()
 			for fx.job(t, id).Epoch == 1 {
 				must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
 				<-time.After(20 * time.Millisecond)
 			}
 			finished := fx.run(t, fx.Worker, id)
-			<-time.After(time.Until(stopped.Add(testLease())))
+			<-time.After(time.Until(stopped.Add(leaseDuration)))
 			_, err := io.WriteString(second.in, "on\n")
 			must(t, err)
 			must(t, second.cmd.Process.Signal(syscall.SIGCONT))
@@ -116,8 +105,8 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 }
 
 // TestAKilledProcessIsRescued kills a process that holds a job. The sweep of the test's worker
-// finds the job, and the worker continues the job. With production's lease and sweep interval this
-// takes at most 90 s.
+// finds the job, and the worker continues the job. With the sweep interval of production this takes
+// at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
 	sweep, limit := time.Second, apptest.HangTimeout
@@ -138,7 +127,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	})
 	continued := make(chan time.Time, 100)
 	rescuer := fx.worker(dependencies{fx.fake, fx.store, fx.store, fx.providers})
-	rescuer.Lease, rescuer.Queue = testLease(), river
+	rescuer.Queue = river
 	must(t, river.Start(t.Context(), ports.Work{
 		Handlers: map[string]ports.Handler{Kind: func(ctx context.Context, wakeup ports.Wakeup) error {
 			err := rescuer.Handle(ctx, wakeup)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -23,7 +24,6 @@ const (
 	pausePointEnv = "TENANTRY_TEST_SECOND_PROCESS_POINT" // the point at which the process waits
 	databaseEnv   = "TENANTRY_TEST_SECOND_PROCESS_DATABASE"
 	jobEnv        = "TENANTRY_TEST_SECOND_PROCESS_JOB"
-	leaseEnv      = "TENANTRY_TEST_SECOND_PROCESS_LEASE"
 )
 
 // The points at which a second process waits, around its first write.
@@ -72,12 +72,13 @@ func (p pausedJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease
 	return held, err
 }
 
-// SaveJob waits before it saves the result of the write.
+// SaveJob waits before it saves the result of the write. The timeout of the save does not count the
+// wait, so that only the store can refuse the save.
 func (p pausedJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	if p.point == beforeSave && j.Next != provisioning.Verify {
 		p.wait.pause()
 	}
-	return p.DNSJobs.SaveJob(ctx, j)
+	return p.DNSJobs.SaveJob(context.WithoutCancel(ctx), j)
 }
 
 // announcingPlatform prints a line when it verifies a domain.
@@ -97,10 +98,9 @@ func (t announcingTenant) VerifyDomain(ctx context.Context, name string) (domain
 // runSecondProcess works on a job with its own fake platform and the database of the test.
 func runSecondProcess(point string) {
 	ctx := context.Background()
-	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
-	panicOn(err)
 	fx := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
-	fx.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
+	var err error
+	fx.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), apptest.StoreOptions())
 	panicOn(err)
 	fx.fake.Connect(tenantGUID, fake.Setup{})
 	fx.fake.DNS.Publish(zone)
@@ -111,7 +111,6 @@ func runSecondProcess(point string) {
 	fx.fake.DNS.Publish(zone, records.Verification...)
 	jobs := pausedJobs{fx.store, point, &pausePoint{lines: bufio.NewReader(os.Stdin)}}
 	worker := fx.worker(dependencies{announcingPlatform{fx.fake}, fx.store, jobs, fx.providers})
-	worker.Lease = lease
 	worker.RunInSpan = func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 		_ = do(context.WithValue(ctx, inStep{}, true))
 	}

@@ -3,7 +3,6 @@
 package dnsruns
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,9 +18,9 @@ import (
 )
 
 const (
-	// defaultLease is the longest time that a job stays claimed after its worker was killed. After
+	// leaseDuration is the longest time that a job stays claimed after its worker was killed. After
 	// that, the next sweep queues the job again.
-	defaultLease = 30 * time.Second
+	leaseDuration = 30 * time.Second
 	// stepTimeout is the timeout of one step, with its reads of the DNS and its calls to the mail
 	// platform and the DNS provider.
 	stepTimeout = 40 * time.Second
@@ -41,9 +40,7 @@ type Worker struct {
 	Fence ports.Fence
 	// RetryPolicy is provisioning.DefaultRetryPolicy in production.
 	RetryPolicy provisioning.RetryPolicy
-	// Lease is how long a claim is valid without renewal. It defaults to 30 s.
-	Lease time.Duration
-	Now   func() time.Time
+	Now         func() time.Time
 	// Chance returns a random number in [0, 1), for the jitter of pauses.
 	Chance func() float64
 	Log    *slog.Logger
@@ -56,7 +53,7 @@ type Worker struct {
 // is not due or another worker has claimed it. Handle fails when the store or the queue fails.
 func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	claimBegan := time.Now()
-	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, w.leaseDuration(), w.now())
+	j, won, err := w.Jobs.ClaimJob(ctx, wakeup.ID, leaseDuration, w.now())
 	if err != nil || !won {
 		return err
 	}
@@ -88,8 +85,6 @@ func (w *Worker) dueWakeups(ctx context.Context) ([]ports.Wakeup, error) {
 	}
 	return wakeups, err
 }
-
-func (w *Worker) leaseDuration() time.Duration { return cmp.Or(w.Lease, defaultLease) }
 
 // now returns the time in the precision of the store.
 func (w *Worker) now() time.Time { return w.Now().UTC().Truncate(time.Microsecond) }

@@ -70,7 +70,7 @@ func newReconciler(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform,
 	must(t, err)
 	store := &oneDomain{stored: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
 	return &Reconciler{
-		Platform: platform, Domains: store, DNS: platform.DNS, Facts: platform, Now: time.Now, Timeout: 300 * time.Millisecond, Pause: time.Millisecond,
+		Platform: platform, Domains: store, DNS: platform.DNS, Facts: platform, Now: time.Now, Timeout: apptest.HangTimeout, Pause: time.Millisecond,
 	}, platform, store
 }
 
@@ -97,6 +97,7 @@ func TestReconcileDomainRunsAllStepsWithinItsTimeout(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			reconciler, platform, store := newReconciler(t, tt.setup)
+			reconciler.Timeout = 300 * time.Millisecond
 			if tt.fault.Kind != 0 {
 				platform.Fail(tt.fault)
 			}

@@ -67,7 +67,7 @@ func serveStrictBucket(ctx context.Context, folder, redis string) error {
 	if err != nil {
 		return err
 	}
-	counters, err := limiter.Open(ctx, limiter.Options{URL: redis, AnswerTimeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	counters, err := limiter.Open(ctx, limiter.Options{URL: redis, AnswerTimeout: time.Minute, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
