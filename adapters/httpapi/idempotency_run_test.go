@@ -342,7 +342,7 @@ func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	renewals, reached := make(chan struct{}, 100), make(chan struct{})
 	env.options.Guard.Idempotency.Lease = keyLease
 	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: slowClaims{env.store, keyLease / 2}, renew: func(context.Context, idempotency.KeyID, string) (bool, error) {
-		<-reached // a slow request may reach the store after the first renewal begins
+		<-reached // on a slow machine, this renewal can begin before the operation reaches the store
 		renewals <- struct{}{}
 		return false, errors.New("away")
 	}}

@@ -242,9 +242,8 @@ func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestSendingPlatformFailuresMapToProblems checks the status and code of four kinds of failure. A
-// failure is not replayed: a request with the same Idempotency-Key succeeds when the platform works
-// again.
+// TestSendingPlatformFailuresMapToProblems checks the status and code of failures. A failure is not
+// replayed: a request with the same Idempotency-Key succeeds when the platform works again.
 func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")

@@ -89,7 +89,7 @@ func TestOnlyListedOperationsMayTakeLonger(t *testing.T) {
 }
 
 // TestErrorPagesExplainTheirCode checks that each code has an explanation, and a page with all
-// sections. It also checks some contents of five pages.
+// sections.
 func TestErrorPagesExplainTheirCode(t *testing.T) {
 	api := New(Options{Guard: guard.Options{Log: slog.New(slog.DiscardHandler)}})
 	page := func(code string) string {

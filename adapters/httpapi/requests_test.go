@@ -145,7 +145,7 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 }
 
 // TestNullOptionalMembersAreLocated checks the location of the error for an optional member that is
-// null, in five operations.
+// null.
 func TestNullOptionalMembersAreLocated(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// delegation is the delegation of the fake's zones.
+// delegation has the name servers of the fake's zones.
 var delegation = []string{"ns1.provider.test", "ns2.provider.test"}
 
 // idleProvider is a provider that does not publish its zones.

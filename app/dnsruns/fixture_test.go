@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/apptest"
@@ -264,5 +262,5 @@ func TestMain(m *testing.M) {
 		runSecondProcess(point)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	apptest.Main(m)
 }

@@ -229,7 +229,7 @@ func TestPassesRunWhileRunAllWaits(t *testing.T) {
 }
 
 // leasedTenants is a store with one tenant in two accounts. In the account "leased" the tenant
-// stays leased. In the account "failing" each pass fails.
+// stays leased. In the account "failing" each claim fails.
 type leasedTenants struct {
 	ports.TenantClaims
 

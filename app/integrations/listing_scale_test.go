@@ -42,7 +42,7 @@ func (p *manyAccounts) Accounts(_ context.Context, cursor string) (integration.P
 	return page, nil
 }
 
-// manyMailboxes is a store with 3,600 eligible mailboxes.
+// manyMailboxes is a store with the mailboxes in eligible.
 type manyMailboxes struct {
 	ports.Connections
 
@@ -59,8 +59,8 @@ func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ int
 	return len(connections), nil
 }
 
-// TestRefreshOfManyKeepsLittleMemory checks that a refresh of 3,600 mailboxes reads 40 pages and
-// keeps little memory.
+// TestRefreshOfManyKeepsLittleMemory checks that a refresh of many mailboxes reads each page once
+// and keeps little memory.
 func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

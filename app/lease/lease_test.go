@@ -15,7 +15,7 @@ import (
 // duration is the duration of the leases.
 const duration = 30 * time.Second
 
-// fakeStore is the store of a lease. Its method hold answers renewals.
+// fakeStore is the store of a lease. Its method hold is the RenewFunc of the lease.
 type fakeStore struct {
 	renewals int
 	taken    bool

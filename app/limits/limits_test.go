@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/apptest"
@@ -26,7 +24,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { apptest.Main(m) }
 
 var must = apptest.Must
 
@@ -298,8 +296,8 @@ func (o overtakenPolicies) ChangePolicy(ctx context.Context, owner access.Accoun
 }
 
 // TestOneOfTwoConcurrentEqualSetsCreatesTheLimit sets the same limit in two concurrent requests.
-// One request creates the rule and stores the limit last. This request must report the limit as
-// unchanged, because the other request has created it.
+// The request that creates the rule stores the limit last. It must report the limit as unchanged,
+// because the other request has created the limit.
 func TestOneOfTwoConcurrentEqualSetsCreatesTheLimit(t *testing.T) {
 	fx := newFixture(t)
 	var first limits.SetResult

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/access"
@@ -23,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { apptest.Main(m) }
 
 var (
 	must       = apptest.Must

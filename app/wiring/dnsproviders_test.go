@@ -34,7 +34,7 @@ var must = apptest.Must
 func openTestProviders[P any](t *testing.T, open func(settings.Config, providerOptions) (P, error), dir string,
 	fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) P {
 	t.Helper()
-	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
+	host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: pluginhost.SupervisionPolicy{StartTimeout: apptest.HangTimeout}})
 	must(t, err)
 	t.Cleanup(host.Close)
 	log := slog.New(slog.DiscardHandler)
@@ -42,6 +42,30 @@ func openTestProviders[P any](t *testing.T, open func(settings.Config, providerO
 		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: log, files: &CredentialFiles{log: log}})
 	must(t, err)
 	return p
+}
+
+// listWhenReady calls list until its result is ready. On a slow machine, a plugin can take longer
+// than startWait to start. A later list then has its description.
+func listWhenReady[P any](t *testing.T, list func(context.Context) ([]P, error), isReady func([]P) bool) []P {
+	t.Helper()
+	for deadline := time.Now().Add(apptest.HangTimeout); ; time.Sleep(10 * time.Millisecond) {
+		listed, err := list(t.Context())
+		must(t, err)
+		if isReady(listed) || time.Now().After(deadline) {
+			return listed
+		}
+	}
+}
+
+// oneIsUndescribed reports whether all providers but one are described.
+func oneIsUndescribed(listed []dns.Provider) bool {
+	described := 0
+	for _, provider := range listed {
+		if !provider.Undescribed {
+			described++
+		}
+	}
+	return described == len(listed)-1
 }
 
 func tokenCredential(token string) secret.Credential {
@@ -66,9 +90,9 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
-	listed, err := p.Providers(t.Context())
-	if err != nil || len(listed) != 3 || listed[0].ID != "cloudflare" || listed[0].Title != "Cloudflare" || len(listed[0].NameServers) == 0 || listed[2].ID != "rfc2136" {
-		t.Errorf("got %v, %v, want cloudflare, powerdns and rfc2136", listed, err)
+	listed := listWhenReady(t, p.Providers, oneIsUndescribed)
+	if len(listed) != 3 || listed[0].ID != "cloudflare" || listed[0].Title != "Cloudflare" || len(listed[0].NameServers) == 0 || listed[2].ID != "rfc2136" {
+		t.Errorf("got %v, want cloudflare, powerdns and rfc2136", listed)
 	}
 	for _, provider := range listed {
 		if provider.Undescribed != (provider.ID == "powerdns") {
@@ -95,9 +119,9 @@ func TestSandboxServersDetectAProvider(t *testing.T) {
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-rfc2136"), fingerprinter, counters, nil)
 	p.nameServers = func(provider string) []string { return []string{"ns1." + provider + ".sandbox.test"} }
-	listed, err := p.Providers(t.Context())
-	if err != nil || len(listed) != 3 || listed[1].ID != "powerdns" || len(listed[1].NameServers) != 0 {
-		t.Fatalf("got %v, %v, want three providers, and no name servers of powerdns", listed, err)
+	listed := listWhenReady(t, p.Providers, oneIsUndescribed)
+	if len(listed) != 3 || listed[1].ID != "powerdns" || len(listed[1].NameServers) != 0 {
+		t.Fatalf("got %v, want three providers, and no name servers of powerdns", listed)
 	}
 	for _, server := range []string{"ns1.cloudflare.sandbox.test", "ada.ns.cloudflare.com"} {
 		if found := dns.Detect(dns.ZoneRead{Delegation: []string{server}}, listed); found.Provider.ID != "cloudflare" {

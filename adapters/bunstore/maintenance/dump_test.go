@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
-// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each kind of database in the other
-// kind. The dump includes every table of the schema, so the test also covers the tables of later
+// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each kind of database into the
+// other kind. The dump includes every table of the schema, so the test also covers the tables of later
 // migrations.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	postgres1, sqlite, postgres2 := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
