@@ -253,11 +253,11 @@ func TestOnlyTenantsWithLimitsExcludesTenantsWithoutALimit(t *testing.T) {
 	fx := newFixture(t)
 	fx.OnlyTenantsWithLimits = true
 	if n := fx.sweep(t); n != 0 {
-		t.Fatalf("%d are woken without a limit", n)
+		t.Fatalf("%d tenants are woken without a limit, want 0", n)
 	}
 	fx.limit(t, domainOne, 5)
 	if n := fx.sweep(t); n != 1 {
-		t.Fatalf("%d are woken with a limit", n)
+		t.Fatalf("%d tenants are woken with a limit, want 1", n)
 	}
 }
 
@@ -275,11 +275,11 @@ func TestACancelledPassReleasesItsTenant(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	fx.Claims = cancellingClaims{fx.Claims, cancel}
 	if err := fx.Run(ctx, fx.owner, guid); err == nil || failed != 1 {
-		t.Fatalf("%v, %d passes ended with an error", err, failed)
+		t.Fatalf("got %v, and %d passes ended with an error, want an error and 1 pass", err, failed)
 	}
 	fx.Claims = fx.store
 	if n := fx.sweep(t); n != 1 {
-		t.Fatalf("%d are woken after the stop", n)
+		t.Fatalf("%d tenants are woken after the stop, want 1", n)
 	}
 }
 

@@ -213,7 +213,7 @@ func TestScheduledRefreshStopsAfterFifteenParts(t *testing.T) {
 			parts++
 		}
 		if parts != 15 || !fx.storedIntegration(t, id).HasError {
-			t.Errorf("the refresh had %d parts", parts)
+			t.Errorf("the refresh had %d parts, want 15 and a failing integration", parts)
 		}
 		fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 	})

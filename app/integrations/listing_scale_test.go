@@ -79,9 +79,9 @@ func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
 	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
 	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.storedCount != 3600 || platform.calls != 40 {
-		t.Errorf("%+v with %d calls, stored %d", r, platform.calls, store.storedCount)
+		t.Errorf("got %+v with %d calls, stored %d; want 3600 new connections with 40 calls", r, platform.calls, store.storedCount)
 	}
 	if growth := int64(memoryAfter.HeapAlloc) - int64(memoryBefore.HeapAlloc); growth > 4<<20 {
-		t.Errorf("the refresh keeps %d KiB", growth>>10)
+		t.Errorf("the refresh keeps %d KiB, want at most 4096", growth>>10)
 	}
 }

@@ -103,7 +103,7 @@ func TestOneOfManyConcurrentRequestsBegins(t *testing.T) {
 		t.Errorf("the results are %v, want one begun session and 49 refusals", results)
 	}
 	if n := fx.instantly.Calls("StartSignIn") + fx.plusvibe.Calls("StartSignIn"); n != 1 {
-		t.Errorf("the platforms created %d links", n)
+		t.Errorf("the platforms created %d links, want 1", n)
 	}
 }
 

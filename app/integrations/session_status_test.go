@@ -206,7 +206,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 		must(t, err)
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 3 {
-		t.Errorf("SignIn was called %d times in 9 seconds", n)
+		t.Errorf("SignIn was called %d times in 9 seconds, want 3", n)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
-				t.Fatalf("got %v after %d creations", statuses(got), fx.fake.Effects("CreateMailbox"))
+				t.Fatalf("got %v after %d creations, want created after 1", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
 			fx.requireComplete(t, 1)
 		})
@@ -91,7 +91,7 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
-				t.Fatalf("got %v after %d creations", statuses(got), fx.fake.Effects("CreateMailbox"))
+				t.Fatalf("got %v after %d creations, want created after 1", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
 			fx.requireComplete(t, 1)
 		})
@@ -128,7 +128,7 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
-				t.Fatalf("got %v after %d creations", statuses(got), fx.fake.Effects("CreateMailbox"))
+				t.Fatalf("got %v after %d creations, want created after 1", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
 			fx.requireComplete(t, 1)
 		})

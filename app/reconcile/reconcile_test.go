@@ -106,7 +106,7 @@ func TestReconcileDomainRunsAllStepsWithinItsTimeout(t *testing.T) {
 				t.Fatalf("got %v, want %s", err, tt.want.Name)
 			}
 			if d.MailReady != tt.wantMail || (d.Signing.Selector1.Content != "") != tt.wantSigning {
-				t.Fatalf("accepted %v, signing %+v", d.MailReady, d.Signing)
+				t.Fatalf("the domain is accepted: %v, want %v; the signing is %+v, want records: %v", d.MailReady, tt.wantMail, d.Signing, tt.wantSigning)
 			}
 			if tt.want == (fault.Code{}) && (len(d.Service) == 0 || len(d.Verification) == 0 || !d.Status.VerificationSeen) {
 				t.Fatalf("records or DNS are not read: %+v", d)
@@ -129,7 +129,7 @@ func TestReconcileDomainReadsBeforeItWrites(t *testing.T) {
 		d, err := reconciler.ReconcileDomain(t.Context(), "", d, true)
 		must(t, err)
 		if !d.MailReady || platform.Calls("EnableMail") != 1 {
-			t.Fatalf("ready %v after %d writes", d.MailReady, platform.Calls("EnableMail"))
+			t.Fatalf("MailReady is %v after %d calls of EnableMail, want true after 1", d.MailReady, platform.Calls("EnableMail"))
 		}
 	}
 	if n := platform.Calls("MailDomains"); n != 3 { // before and after the write, and in the second ReconcileDomain
@@ -144,7 +144,7 @@ func TestReconcileDomainEnablesMailWithoutTheMailServer(t *testing.T) {
 	platform.Revoke(guid, "exchange_role")
 	_, err := reconciler.ReconcileDomain(t.Context(), "", store.stored, true)
 	if !errors.Is(err, fault.AccessDenied) || platform.Effects("EnableMail") != 1 {
-		t.Fatalf("got %v after %d writes", err, platform.Effects("EnableMail"))
+		t.Fatalf("got %v after %d effects of EnableMail, want access_denied after 1", err, platform.Effects("EnableMail"))
 	}
 }
 
@@ -159,7 +159,7 @@ func TestSetUpMailEnablesTheServiceOfAnAcceptedDomain(t *testing.T) {
 	d, err := reconciler.SetUpMail(t.Context(), "", store.stored, true)
 	must(t, err)
 	if len(d.Service) == 0 || platform.Calls("EnableMail") != 1 {
-		t.Errorf("the service records are %v after %d calls of EnableMail", d.Service, platform.Calls("EnableMail"))
+		t.Errorf("the service records are %v after %d calls of EnableMail, want some after 1", d.Service, platform.Calls("EnableMail"))
 	}
 }
 
@@ -344,7 +344,7 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 				return nil
 			}, nil)
 			if tries != tt.tries || (err == nil) != (tt.tries == 2) {
-				t.Fatalf("%d tries end with %v", tries, err)
+				t.Fatalf("%d tries end with %v, want %d tries", tries, err, tt.tries)
 			}
 			if elapsed := time.Since(start); tries == 2 && elapsed != tt.demanded {
 				t.Fatalf("Run waited %s, want %s", elapsed, tt.demanded)
@@ -360,7 +360,7 @@ func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
 	cancelCaller()
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil || time.Until(deadline) > time.Hour {
-		t.Fatalf("the context ends in %s with %v", time.Until(deadline), ctx.Err())
+		t.Fatalf("the context ends in %s with %v, want at most an hour and no error", time.Until(deadline), ctx.Err())
 	}
 }
 
@@ -373,11 +373,11 @@ func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 			return fmt.Errorf("save: %w", ctx.Err())
 		})
 		if !errors.Is(err, fault.ServiceUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a save without an answer: %v", err)
+			t.Errorf("a save without an answer: got %v, want service_unavailable because of the deadline", err)
 		}
 		refusal := fault.MailboxNotFound.With("gone")
 		if err := Store(t.Context(), func(context.Context) error { return refusal }); err != refusal {
-			t.Errorf("a save that is refused: %v", err)
+			t.Errorf("a save that is refused: got %v, want %v", err, refusal)
 		}
 	})
 }

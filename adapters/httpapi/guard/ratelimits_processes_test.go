@@ -129,9 +129,9 @@ func startServerProcess(t *testing.T, folder, redis string) (url string) {
 // TestStrictBucketIsSharedByProcesses sends 500 concurrent writes of one account to two processes
 // with one Redis. The bucket must let exactly 12 pass. The operation exists only in this test.
 //
-// On a slow machine, requests wait too long for a connection to the database, and are answered with
-// 503, or the server closes their connection. A 503 that was not counted and a request without an
-// answer are repeated with the same Idempotency-Key. A counted 503 counts as passed.
+// On a slow machine, requests wait too long for the database, and are answered with 503, or the
+// server closes their connection. A 503 that was not counted and a request without an answer are
+// repeated with the same Idempotency-Key. A counted 503 counts as passed.
 func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	folder := t.TempDir()
 	store, err := openSharedStore(t.Context(), folder)
