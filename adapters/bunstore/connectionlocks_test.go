@@ -143,6 +143,12 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	}
 }
 
+func waitForLock(t testing.TB, s *Store) {
+	t.Helper()
+	waitForLockOr(t, s, nil)
+}
+
+// waitForLockOr waits until a statement waits for a lock, or ended is closed.
 func waitForLockOr(t testing.TB, s *Store, ended <-chan struct{}) {
 	t.Helper()
 	for deadline := time.Now().Add(hangTimeout); ; {
@@ -155,7 +161,7 @@ func waitForLockOr(t testing.TB, s *Store, ended <-chan struct{}) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the second transaction neither ends nor waits for a lock")
+			t.Fatal("no statement waits for a lock")
 		}
 	}
 }

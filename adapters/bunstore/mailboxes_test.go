@@ -314,18 +314,6 @@ func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-func waitForLock(t *testing.T, s *Store) {
-	t.Helper()
-	for deadline := time.Now().Add(hangTimeout); ; time.Sleep(time.Millisecond) {
-		if waitingStatements(t, s) > 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no statement waits for a lock")
-		}
-	}
-}
-
 // TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. In one run the reservation locks the
 // domain first, in the other the deletion. Both calls lock the tenant before the domain. With
 // different orders they would deadlock: PostgreSQL would abort one of the transactions, and the

@@ -40,6 +40,7 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/ratelimit"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -131,13 +132,27 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 	return env
 }
 
-// newCounters returns a limiter with the counters of one process, without Redis.
+// longWindows is a limiter whose windows last at least ten minutes. On a slow machine, the first
+// requests of a test could leave a shorter window before the test ends.
+type longWindows struct{ ports.Limiter }
+
+func (l longWindows) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	b.Window = max(b.Window, 10*time.Minute)
+	return l.Limiter.Take(ctx, b)
+}
+
+func (l longWindows) Remaining(ctx context.Context, b ratelimit.Bucket) int {
+	b.Window = max(b.Window, 10*time.Minute)
+	return l.Limiter.Remaining(ctx, b)
+}
+
+// newCounters returns a longWindows with the counters of one process, without Redis.
 func newCounters(t testing.TB) ports.Limiter {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), limiter.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	return l
+	return longWindows{l}
 }
 
 // addAccount adds an account with a new API key and a connected tenant.
