@@ -15,10 +15,12 @@ func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
 // hangTimeout is a time limit that only a hang should exceed, even on a slow machine.
 const hangTimeout = 5 * time.Minute
 
+var longTimeouts = Timeouts{hangTimeout, hangTimeout, hangTimeout}
+
 // migratedDB opens an empty, migrated database and closes it when the test ends.
 func migratedDB(t testing.TB, url string) *DB {
 	t.Helper()
-	d, err := Open(t.Context(), url, Options{Timeouts: Timeouts{hangTimeout, hangTimeout, hangTimeout}})
+	d, err := Open(t.Context(), url, Options{Timeouts: longTimeouts})
 	must(t, "open", err)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {

@@ -100,7 +100,7 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range errs {
 			wg.Go(func() {
-				d, err := Open(t.Context(), address, Options{MaxConns: 1})
+				d, err := Open(t.Context(), address, Options{MaxConns: 1, Timeouts: longTimeouts})
 				if err == nil {
 					defer func() { _ = d.Close() }()
 					applied[i], err = d.ApplyMigrations(t.Context())

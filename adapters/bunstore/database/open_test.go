@@ -100,6 +100,7 @@ func TestStandbyIsNotUsedByAService(t *testing.T) {
 	t.Cleanup(server.Stop)
 	open := func(o Options) *DB {
 		t.Helper()
+		o.Timeouts = longTimeouts
 		d, err := Open(t.Context(), server.URL, o)
 		must(t, "open", err)
 		t.Cleanup(func() { _ = d.Close() })
