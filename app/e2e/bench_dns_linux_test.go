@@ -21,9 +21,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// benchCallers is the number of concurrent requests.
-const benchCallers = 16
-
 // BenchmarkPlans requests the DNS plans of 1000 domains, first from public DNS alone and then
 // through a provider connection.
 func BenchmarkPlans(b *testing.B) {

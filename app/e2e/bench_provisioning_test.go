@@ -65,8 +65,8 @@ type provisioningTimes struct {
 	slowest time.Duration // of the slowest domain, from its request to the end of its run
 }
 
-// provision requests the provisioning of the domains, 16 at a time, and waits until all runs have
-// ended.
+// provision requests the provisioning of the domains, benchCallers at a time, and waits until all
+// runs have ended.
 func (svc *provisioningBench) provision(domains []string) (times provisioningTimes) {
 	svc.b.Helper()
 	requestedAt, runs := make([]time.Time, len(domains)), make([]string, len(domains))
@@ -193,7 +193,8 @@ func (svc *provisioningBench) addTenant(number int) error {
 	return err
 }
 
-// forEachNumber calls do for all numbers below n, 16 at a time.
+// forEachNumber calls do for all numbers below n, benchCallers at a time. It ends the benchmark
+// after an error.
 func (svc *provisioningBench) forEachNumber(n int, do func(int) error) {
 	svc.b.Helper()
 	numbers := make(chan int)

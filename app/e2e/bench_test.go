@@ -67,7 +67,10 @@ func newBenchService(b *testing.B, database string) *benchService {
 	return svc
 }
 
-const benchOwner = "owner@example.com"
+const (
+	benchOwner   = "owner@example.com"
+	benchCallers = 16 // the number of concurrent requests
+)
 
 // newBenchAccount creates a database with one account and no tenants.
 func newBenchAccount(b *testing.B, database string) *benchService {
@@ -224,15 +227,15 @@ func (svc *benchService) compare(b *testing.B, p *process, api, unit string, req
 	}
 }
 
-// addRound sends requests from 16 callers for the duration.
+// addRound sends requests from benchCallers callers for the duration.
 func (s *comparedServer) addRound(b *testing.B, duration time.Duration, request func(c *http.Client, api string)) {
 	b.Helper()
-	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}
 	defer c.CloseIdleConnections()
 	var answered atomic.Int64
 	var callers sync.WaitGroup
 	began, cpuBefore := time.Now(), cpuTime(b, s.pid)
-	for range 16 {
+	for range benchCallers {
 		callers.Go(func() {
 			for time.Since(began) < duration {
 				request(c, s.api)
@@ -414,5 +417,5 @@ func BenchmarkSlowPlatform(b *testing.B) {
 	svc.must(p.stop())
 }
 
-// TestBenchmarks runs BenchmarkSweep briefly.
+// TestBenchmarks runs BenchmarkSweep with few tenants.
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Sweep$") }

@@ -34,9 +34,8 @@ const (
 )
 
 // BenchmarkWebhooks measures the time from an event to the arrival of its message, at the endpoints
-// that accept messages. Of 1,000 endpoints a tenth hangs and a tenth fails. Events are written
-// through the API at a fixed rate. In one case each account has one endpoint. In the other case
-// each account has ten, so that an event causes ten messages.
+// that accept messages. API requests cause the events at a fixed rate. In one case each account has
+// one endpoint. In the other case each account has ten, so that an event causes ten messages.
 func BenchmarkWebhooks(b *testing.B) {
 	for _, perAccount := range []int{1, 10} {
 		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {
@@ -67,7 +66,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	cpuBefore := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
 	eventNumbers, start := make(chan int), time.Now()
 	var writers sync.WaitGroup
-	for range 16 {
+	for range benchCallers {
 		writers.Go(func() {
 			for i := range eventNumbers {
 				svc.post(httpClient, keys[i%len(keys)], api+"/v1/keys", `{"name":"bench","scopes":["events:read"]}`)

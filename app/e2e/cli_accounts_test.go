@@ -22,7 +22,7 @@ func sharedOperatorEnv(operator string) []string {
 	return []string{"TENANTRY_DATA_DIR=" + filepath.Join(scratchDir, "shared"), "TENANTRY_OPERATOR=" + operator}
 }
 
-// runAccountCommand runs an operator's command on the caller's account.
+// runAccountCommand runs an operator's command on the caller's account in the shared sandbox.
 func (c caller) runAccountCommand(args ...string) object {
 	c.t.Helper()
 	return runTenantry(c.t, sharedOperatorEnv("carol@desk"), append(args, "--account", c.id, "-o", "json")...).mustJSON(c.t)
@@ -83,9 +83,8 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	checkValues(t, account, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
 }
 
-// TestAccountSettingsTakeEffectAndAreAudited checks that a command changes only the
-// settings of its flags, that a return host is accepted at once, and that only successful commands
-// are audited.
+// TestAccountSettingsTakeEffectAndAreAudited checks that a command changes only the settings of its
+// flags, that a return host is accepted at once, and that only successful commands are audited.
 func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)

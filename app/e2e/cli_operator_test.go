@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -125,6 +124,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"account", "create", "--email", "a@b.example", "--tenant-slots", "many"}},
 		{cli.ExitUsage, []string{"account", "list", "--log-level", "loud"}},
 		{cli.ExitUsage, []string{"account", "list", "--config", "missing.yaml"}},
+		{cli.ExitUsage, []string{"config", "--listen", "nonsense"}},
 		{cli.ExitUsage, []string{"serve", "--listen", "nonsense"}},
 		{cli.ExitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
 		{cli.ExitUsage, []string{"account", "show"}},
@@ -181,10 +181,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 // connection and never answers.
 func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = silent.Close() })
-	result := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
+	result := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + strings.TrimPrefix(silentServer(t), "http://") + "/x"}, "account", "list")
 	result.checkFailure(t, cli.ExitExternal)
 	if !strings.Contains(result.stderr, "did not answer") || !strings.Contains(result.stderr, "database_url") || strings.Contains(result.stderr, "secret") {
 		t.Errorf("the error must say \"did not answer\" and name database_url without the password: %s", result.stderr)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/app/cli"
-	"github.com/tenantry/tenantry/app/command"
 	"github.com/tenantry/tenantry/app/doctor"
 	"github.com/tenantry/tenantry/app/settings"
 )
@@ -225,12 +223,5 @@ func TestEverySettingHasAHelpText(t *testing.T) {
 			t.Errorf("field %s has the name %q and the help %q, want a unique name and a help text", field.Name, name, field.Tag.Get("help"))
 		}
 		names = append(names, name)
-	}
-}
-
-func TestInvalidSettingsAreAUsageError(t *testing.T) {
-	t.Parallel()
-	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, io.Discard, io.Discard); code != cli.ExitUsage {
-		t.Errorf("invalid settings: exit code %d, want %d", code, cli.ExitUsage)
 	}
 }

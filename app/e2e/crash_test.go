@@ -16,9 +16,8 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// portCalls are the names of calls to the packages that implement ports. The tests kill the service
-// before and after each of these calls. The calls are those that change something, and the call
-// that redeems a sign-in code.
+// portCalls are the names of calls to the packages that implement ports. Each call changes
+// something, or redeems a sign-in code. The tests kill the service before and after each call.
 var portCalls = []string{
 	"take connect flow", "administrator", "save connect flow", "advance connect session", "attach tenant", "renew connect session",
 	"claim an idempotency key", "bootstrap", "enable_smtp_auth", "save licences", "save discovery", "save tenant", "finish an idempotency key",

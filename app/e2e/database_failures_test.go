@@ -265,8 +265,8 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 // receives a COMMIT, or after the database has executed the COMMIT and before the response arrives.
 // The service cannot distinguish the two cases.
 type commitCutter struct {
-	listener net.Listener
-	server   string // the address of the database server
+	address string // of the proxy
+	server  string // the address of the database server
 
 	mu          sync.Mutex
 	skip        int // number of COMMITs that pass before a COMMIT is cut
@@ -278,19 +278,8 @@ type commitCutter struct {
 // newCommitCutter starts a proxy in front of the database server at this address.
 func newCommitCutter(t *testing.T, server string) *commitCutter {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	cutter := &commitCutter{listener: l, server: server}
-	go func() {
-		for {
-			clientConn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go cutter.forward(clientConn)
-		}
-	}()
+	cutter := &commitCutter{server: server}
+	cutter.address = serveTCP(t, cutter.forward)
 	return cutter
 }
 
@@ -379,7 +368,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	address, err := url.Parse(directURL)
 	must(t, err)
 	cutter := newCommitCutter(t, address.Host)
-	address.Host = cutter.listener.Addr().String()
+	address.Host = cutter.address
 	service := newDatabaseService(t, directURL, address.String())
 	service.addDomainAndMailboxes()
 	skips, cuts := 1, 0

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -55,7 +54,7 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	must(t, err)
 	inner, c.url = handler, ready.Settings["api_url"]
 	for _, zone := range zones {
-		putToSimulator(t, server.URL+"/_control/zones/"+zone, "{}")
+		putToSimulator(t, c.zoneURL(zone), "{}")
 	}
 	return c
 }
@@ -74,14 +73,17 @@ func putToSimulator(t *testing.T, url, body string) {
 	}
 }
 
+// zoneURL returns the URL of a zone in the control interface of the simulator.
+func (c *cloudflareFake) zoneURL(zone string) string {
+	return strings.TrimSuffix(c.url, "/client/v4") + "/_control/zones/" + zone
+}
+
 // env returns the setting with which commands find the fake.
 func (c *cloudflareFake) env() string { return "TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=" + c.url }
 
 func credentialFile(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "credential")
-	must(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
-	return file
+	return writeTempFile(t, text+"\n", 0o600)
 }
 
 type commandError struct{ Code, Message, Fix string }

@@ -35,9 +35,9 @@ func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
 	return zone, id
 }
 
-// putConflictingRecords replaces the records of a zone. Some of the new records conflict with the
-// wanted records. The verification record stays, its content is verificationText.
-// putConflictingRecords returns the new records.
+// putConflictingRecords replaces the records of a zone, and returns the new records. Some of them
+// conflict with the desired records of the plan. One is the verification record with the content
+// verificationText.
 func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) []object {
 	tenant.t.Helper()
 	text := func(name, content string) object {
@@ -54,6 +54,17 @@ func (tenant accountTenant) putConflictingRecords(zone string, verificationText 
 	return records
 }
 
+// reliablePlan returns the DNS plan of a domain. It repeats the request until the plan comes from a
+// reliable read. A read is unreliable if a name server answers too late, as on a busy machine.
+func (c caller) reliablePlan(domainID string) (plan reply) {
+	c.t.Helper()
+	c.eventually("the read of the zone is reliable", func() bool {
+		plan = c.get("/v1/domains/" + domainID + "/dns/plan")
+		return plan.valueAt("read.reliable") == true
+	})
+	return plan
+}
+
 // TestDNSPlanReportsConflicts checks that a plan names each conflict, the change and the reason,
 // and that reading the plan writes nothing.
 func TestDNSPlanReportsConflicts(t *testing.T) {
@@ -65,7 +76,7 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 	before := tenant.control("GET", "/zones/"+zone+"/records", nil).raw
 	stored := tenant.get("/v1/domains/" + id + "/dns").raw
 
-	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
+	plan := tenant.reliablePlan(id)
 	checkMembers(t, "plan", plan.object, planMembers)
 	checkMembers(t, "dns_provider", plan.valueAt("dns_provider"), "id name nameservers detected supported")
 	checkMembers(t, "read", plan.valueAt("read"), "reliable reason nameservers_asked nameservers_agreeing")
@@ -144,7 +155,7 @@ func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 	tenant := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil)
 	zone, id := tenant.newDomainAt("manual")
 	tenant.control("PUT", "/zones/"+zone+"/records", []object{})
-	plan := tenant.get("/v1/domains/" + id + "/dns/plan")
+	plan := tenant.reliablePlan(id)
 	checkValues(t, plan.object, object{"dns_provider.id": nil, "dns_provider.name": "sandbox-registrar.test", "dns_provider.detected": true, "dns_provider.supported": false,
 		"safe_to_apply": true, "blocking_changes": "[]"})
 	for _, a := range plan.objects("actions") {
@@ -167,8 +178,7 @@ func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 		records = append(records, r)
 	}
 	tenant.control("PUT", "/zones/"+zone+"/records", records)
-	planAfterwards := tenant.get("/v1/domains/" + id + "/dns/plan")
-	for _, a := range planAfterwards.objects("actions") {
+	for _, a := range tenant.reliablePlan(id).objects("actions") {
 		checkValues(t, a, object{"action": "preserve", "reason": "present"})
 	}
 	tenant.mustSync()
@@ -207,7 +217,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 
 func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 	t.Helper()
-	answer, err := http.Get(strings.TrimSuffix(c.url, "/client/v4") + "/_control/zones/" + zone + "/records")
+	answer, err := http.Get(c.zoneURL(zone) + "/records")
 	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
@@ -260,12 +270,12 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 
 	records, err := json.Marshal([]object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 1}})
 	must(t, err)
-	putToSimulator(t, strings.TrimSuffix(cloudflare.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
+	putToSimulator(t, cloudflare.zoneURL(zone)+"/records", string(records))
 	before := cloudflare.zoneRecords(t, zone)
 	checkAutomation("a conflict", object{"connection_present": true, "safe_to_apply": false, "action_required_code": "dns_conflict"})
-	putToSimulator(t, strings.TrimSuffix(cloudflare.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
+	putToSimulator(t, cloudflare.zoneURL(zone), `{"status":"moved"}`)
 	checkAutomation("moved away", object{"connection_present": true, "action_required_code": "dns_connection_required"})
-	putToSimulator(t, strings.TrimSuffix(cloudflare.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
+	putToSimulator(t, cloudflare.zoneURL(zone), `{"status":"active"}`)
 	cloudflare.revoked.Store(true)
 	checkAutomation("a rejected credential", object{"connection_present": true, "action_required_code": "dns_credential_rejected"})
 	cloudflare.revoked.Store(false)

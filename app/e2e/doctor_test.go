@@ -55,6 +55,17 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	return report, checks
 }
 
+// runDoctorUntilClockIsOK runs doctor until its check of the clock succeeds. On a busy machine a
+// slow response makes the measured offset too large.
+func runDoctorUntilClockIsOK(t *testing.T, env []string) (report object, checks map[string]object) {
+	t.Helper()
+	client{t: t}.eventually("the check clock of doctor is ok", func() bool {
+		report, checks = runDoctor(t, env)
+		return checks["clock"].text("status") == doctor.OK
+	})
+	return report, checks
+}
+
 // doctorFixture is a service in which doctor finds no fault.
 type doctorFixture struct {
 	service *serviceFixture
@@ -82,12 +93,12 @@ func (f doctorFixture) withEnv(changes ...string) []string {
 }
 
 // TestDoctorPassesOnAHealthyService runs doctor with Redis before the service starts, and without
-// Redis while the service runs. It checks that doctor changes no file.
+// Redis while the service runs. It checks that the first run changes no file of the data folder.
 func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
 	before := folderDigest(t, fixture.dataDir)
-	report, checks := runDoctor(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
+	report, checks := runDoctorUntilClockIsOK(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
 	for id, check := range checks {
 		if check.text("status") != doctor.OK {
 			t.Errorf("check %s is %v, want ok", id, check)
@@ -106,12 +117,16 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 		}
 	}
 	fixture.service.serve(fixture.env)
-	report, checks = runDoctor(t, fixture.env)
+	report, checks = runDoctorUntilClockIsOK(t, fixture.env)
 	checkValues(t, report, object{"status": doctor.OK})
 	checkValues(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
-	table := runTenantry(t, fixture.env, "doctor")
-	if table.code != 0 || table.stderr != "" || !strings.Contains(table.stdout, "\ntenantry ") || strings.Contains(table.stdout, "fix:") {
-		t.Errorf("doctor: exit code %d, want 0 and a table without fixes: %s%s", table.code, table.stdout, table.stderr)
+	var table commandResult
+	client{t: t}.eventually("doctor prints no fixes", func() bool {
+		table = runTenantry(t, fixture.env, "doctor")
+		return !strings.Contains(table.stdout, "fix:")
+	})
+	if table.code != 0 || table.stderr != "" || !strings.Contains(table.stdout, "\ntenantry ") {
+		t.Errorf("doctor: exit code %d, want 0 and a table: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -265,7 +280,8 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"dns", "an invalid resolver", []string{"TENANTRY_DNS_RESOLVERS=resolver"}, doctor.Failed, "not host:port", "dns_resolvers"},
 		{"redis", "nobody listens", []string{"TENANTRY_REDIS_URL=redis://:" + secret + "@" + closedPort + "/0"}, doctor.Failed, "does not answer", "TENANTRY_REDIS_URL"},
 		{"redis", "not a Redis URL", []string{"TENANTRY_REDIS_URL=http://:" + secret + "@redis.example"}, doctor.Failed, "redis://", "TENANTRY_REDIS_URL"},
-		{"clock", "ten seconds off", []string{clockOffset(10 * time.Second)}, doctor.Warning, `\b(9|10|11)s from the mail platform`, "NTP"},
+		// The measured offset is too low or too high by up to half of the response time.
+		{"clock", "half a minute off", []string{clockOffset(30 * time.Second)}, doctor.Warning, `\b[1-4]\ds from the mail platform`, "NTP"},
 		{"clock", "two minutes off", []string{clockOffset(-2 * time.Minute)}, doctor.Failed, "from the mail platform", "NTP"},
 		{"credentials", "a missing file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, doctor.Failed, "cannot be read: no such file", "/nonexistent/secret"},
 		{"credentials", "an empty file", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
@@ -309,7 +325,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	}
 }
 
-// TestDoctorChecksPostgreSQL runs doctor on databases without migrations, with all migrations and
+// TestDoctorChecksPostgreSQL runs doctor on a database without migrations, with all migrations and
 // of a newer release. It also runs doctor on a read-only database, a database that refuses the
 // user, and a database that does not exist.
 func TestDoctorChecksPostgreSQL(t *testing.T) {
@@ -326,8 +342,8 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	}
 	checkDiagnosis(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
 	fixture.service.runCommand(env, "migrate")
-	_, checks := runDoctor(t, env)
-	for _, id := range []string{"database", "migrations", "clock"} {
+	_, checks := runDoctorUntilClockIsOK(t, env)
+	for _, id := range []string{"database", "migrations"} {
 		checkValues(t, checks[id], object{"status": doctor.OK})
 	}
 	if !strings.Contains(checks["clock"].text("summary"), "the database's") {

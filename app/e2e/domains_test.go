@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -188,7 +189,7 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	answers := make([]reply, 16)
 	for i := range answers {
 		requests.Go(func() {
-			answers[i], _ = tenant.tryDo("POST", tenant.ready.APIURL+tenant.path("/domains"), tenant.key, object{"domain": name(i)})
+			answers[i], _ = tenant.retryWhileUnavailable(rand.Text(), "POST", tenant.path("/domains"), tenant.key, object{"domain": name(i)})
 		})
 	}
 	requests.Wait()
@@ -268,7 +269,9 @@ type monitoredDomain struct {
 func (d monitoredDomain) dns() reply { return d.get("/v1/domains/" + d.id + "/dns") }
 
 // expectAfterDay publishes the healthy records for which isKept returns true, and moves the clock
-// by a day. It waits until the stored statuses and the drift metrics are as wanted.
+// by a day. It waits until the service has read the zone, and the stored statuses and the drift
+// metrics are as wanted. After an incomplete read, as on a busy machine, it moves the clock again,
+// because the service reads a domain once a day.
 func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool, wantPresent map[string]bool, wantDrifts map[string]string) {
 	d.t.Helper()
 	records := []object{}
@@ -278,9 +281,13 @@ func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool
 		}
 	}
 	d.control("PUT", "/zones/"+d.zone+"/records", records)
-	before := d.dns().text("last_checked")
+	before, reliable, incomplete := d.dns().text("last_checked"), d.readCount("reliable"), d.incompleteReads()
 	d.control("POST", "/clock", object{"advance": "24h"})
 	d.eventually(subject, func() bool {
+		if now := d.incompleteReads(); now > incomplete {
+			incomplete = now
+			d.control("POST", "/clock", object{"advance": "24h"})
+		}
 		got := d.dns()
 		for name, present := range wantPresent {
 			if text := fmt.Sprint(got.valueAt("dns_status." + name)); (text != "missing") != present {
@@ -292,8 +299,20 @@ func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool
 				return false
 			}
 		}
-		return got.text("last_checked") > before
+		return got.text("last_checked") > before && d.readCount("reliable") > reliable
 	})
+}
+
+// readCount returns the number of reads of zones with this result.
+func (d monitoredDomain) readCount(result string) int {
+	d.t.Helper()
+	count, _ := strconv.Atoi(d.metricValue("tenantry_domain_checks_total", "result", result))
+	return count
+}
+
+func (d monitoredDomain) incompleteReads() int {
+	d.t.Helper()
+	return d.readCount("unreliable") + d.readCount("silent")
 }
 
 // TestDomainHealthIsMonitored checks that the stored DNS statuses follow the zone without requests,
@@ -324,9 +343,6 @@ func TestDomainHealthIsMonitored(t *testing.T) {
 		d.expectAfterDay("DKIM is broken", func(r object) bool { return !strings.Contains(r.text("name"), "_domainkey") }, missing("dkim"), oneDrift("dkim_broken"))
 		d.expectAfterDay("the MX is gone", func(r object) bool { return r.text("type") != "MX" }, missing("mx"), oneDrift("mx_moved"))
 		d.expectAfterDay("all is well again", keepAll, allPresent, noDrift)
-		if count, err := strconv.Atoi(d.metricValue("tenantry_domain_checks_total", "result", "reliable")); count < 5 {
-			t.Errorf("%d reliable reads are counted, want at least 5: %v", count, err)
-		}
 		if metrics := d.do("GET", d.ready.AdminURL+"/metrics", "", nil).raw; strings.Contains(string(metrics), zone) {
 			t.Errorf("the metrics contain the domain %s", zone)
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// enforcingReplicas are two services with one database, one Redis and one mail platform. Passes are
-// started by the services, and by the tests through the control interface.
+// enforcingReplicas are two services with one database, one Redis and one mail platform. Both the
+// services and the tests start passes. The tests use the control interface.
 type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
@@ -30,12 +30,13 @@ type enforcingReplicas struct {
 	// platform.
 	first   caller
 	tenants []limitedTenant
+	began   time.Time // before the first pass
 }
 
 // newEnforcingReplicas starts both services. They share one keyset.
 func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	t.Helper()
-	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL}
+	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL, began: time.Now()}
 	database, keyset := testserver.Database(t), []byte(nil)
 	for i := range r.clients {
 		dataDir := t.TempDir()
@@ -77,8 +78,8 @@ func (r *enforcingReplicas) setClocks(to object) {
 	}
 }
 
-// enforceConcurrently runs two passes at once in each service. There must be at least one rule
-// change per tenant, and no cmdlet that changes rules may run twice for a tenant.
+// enforceConcurrently starts enforcement twice in each service, all at once. No cmdlet that changes
+// rules may run twice for a tenant.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
 	before := len(r.recordedRequests())
@@ -97,9 +98,6 @@ func (r *enforcingReplicas) enforceConcurrently() {
 		if n != 1 {
 			r.t.Errorf("the cmdlet was run %d times, want once: %s", n, write)
 		}
-	}
-	if len(writes) < len(r.tenants) {
-		r.t.Errorf("the rule changes are %v, want at least %d", writes, len(r.tenants))
 	}
 }
 
@@ -144,9 +142,10 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	replicas.checkTraceBudget()
 }
 
-// checkTraceBudget uses up the first tenant's budget of trace pages except for three pages. The
-// budget is refilled after five minutes. The replicas together must request only these three pages,
-// and must continue with the other tenant.
+// checkTraceBudget uses up the first tenant's budget of trace pages except for three pages. A page
+// counts for five minutes. The replicas together must request only these three pages, and must
+// continue with the other tenant. More pages are allowed if the machine is so slow that the pages
+// of earlier passes count no longer.
 func (r *enforcingReplicas) checkTraceBudget() {
 	r.t.Helper()
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
@@ -154,6 +153,7 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	defer func() { _ = counters.Close() }()
 	const remainingPages = 3
 	bucket := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}
+	allCount := func() bool { return time.Since(r.began) < bucket.Window }
 	counted := 0
 	for {
 		v, _ := counters.Take(r.t.Context(), bucket)
@@ -164,14 +164,14 @@ func (r *enforcingReplicas) checkTraceBudget() {
 			r.t.Fatalf("the trace is counted in a different bucket: %+v", v)
 		}
 	}
-	if counted+1 == 100-remainingPages {
+	if counted+1 == 100-remainingPages && allCount() {
 		r.t.Error("the requests of the replicas are counted in a different bucket")
 	}
 	before := []int{r.tracePages(0), r.tracePages(1)}
 	for i := range 2 * remainingPages {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
-	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got != remainingPages || other < 2*remainingPages {
+	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got < remainingPages || got > remainingPages && allCount() || other < 2*remainingPages {
 		r.t.Errorf("%d pages of the tenant's trace were requested, want %d; %d of the other tenant's, want at least %d", got, remainingPages, other, 2*remainingPages)
 	}
 	r.tenants[0].checkBlocked()

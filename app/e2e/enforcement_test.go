@@ -242,7 +242,9 @@ const headroomMembers = "external_recipient_limit sends_today sends_today_at rem
 // from its paid licences, with the messages of the day.
 func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 	t.Parallel()
-	c := privateSandbox(t)
+	// Without the worker, no background pass counts messages before the test expects it.
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_WORKER=false"}, "--no-seed")
+	c := seededAccount(t, ready)
 	c.control("POST", "/clock", object{"now": "2031-03-10T10:00:00Z"})
 	limited := c.newLimitedTenant(25, "ada", "max")
 	checkHeadroom := func(want object) object {

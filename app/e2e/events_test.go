@@ -14,7 +14,7 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		tenant := c.newTenant(object{"name": "Log Ltd"}).connect()
-		tenant.expect("POST", tenant.path("/sync"), nil, 200, "")
+		tenant.mustSync()
 		first := c.get("/v1/events?limit=100&tenant_id=" + tenant.guid)
 		if events := first.objects("events"); len(events) == 0 || events[0].text("type") != "tenant.connected" {
 			t.Fatalf("the log begins with %s, want tenant.connected", first.raw)
@@ -52,9 +52,9 @@ func TestIndirectRemovalsAreEvents(t *testing.T) {
 
 		address := limited.mailboxes[0].text("primary_smtp")
 		limited.control("DELETE", "/tenants/"+limited.guid+"/mailboxes/"+address, nil)
-		limited.post(limited.path("/sync"), nil)
+		limited.mustSync()
 		limited.control("POST", "/clock", object{"advance": "16m"})
-		limited.post(limited.path("/sync"), nil)
+		limited.mustSync()
 		limited.expect("DELETE", limited.path("/domains/"+limited.zone), nil, 200, "")
 		types := []string{}
 		for _, e := range reader.eventsAfter(cursor) {

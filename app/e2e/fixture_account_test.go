@@ -17,8 +17,7 @@ import (
 // uniqueNumber is a counter for the names of objects, so that no two tests use the same name.
 var uniqueNumber atomic.Int64
 
-// caller is an account of one service, with an API key. Its methods call, expect, get and post
-// check each response against the OpenAPI document.
+// caller is an account of one service, with an API key.
 type caller struct {
 	client
 	id, email, key string
@@ -29,8 +28,8 @@ func seededAccount(t *testing.T, r sandbox.Ready) caller {
 	return caller{client{t, r}, r.AccountID, r.UserEmail, r.APIKey}
 }
 
-// newAccount creates a further account through the control interface. extraMembers are
-// merged into the request body.
+// newAccount creates a further account through the control interface. extraMembers are added to the
+// request body, and replace members of the same name.
 func (c caller) newAccount(extraMembers object) caller {
 	c.t.Helper()
 	body := object{"email": fmt.Sprintf("owner-%d@e2e.example", uniqueNumber.Add(1)), "plan": "complete"}
@@ -54,7 +53,7 @@ func (c caller) call(method, path string, body any) reply {
 	return got
 }
 
-// expect sends a request and checks status and error code. For a success, code is "".
+// expect is like call, and checks status and error code. For a success, code is "".
 func (c caller) expect(method, path string, body any, status int, code string) reply {
 	c.t.Helper()
 	got := c.call(method, path, body)
@@ -96,8 +95,8 @@ func (o object) valueAt(path string) any {
 	return v
 }
 
-// checkValues compares members of an object with the wanted values. The keys of want are paths for
-// valueAt.
+// checkValues compares members of an object with the wanted values by their text. The keys of want
+// are paths for valueAt.
 func checkValues(t *testing.T, o object, want object) {
 	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(want)) {
@@ -160,8 +159,7 @@ func (tenant accountTenant) connect() accountTenant {
 	return tenant
 }
 
-// mustSync syncs the tenant until a sync is complete. On a slow machine the first sync can run out
-// of time.
+// mustSync syncs the tenant until a sync is complete. On a slow machine a sync can run out of time.
 func (tenant accountTenant) mustSync() reply {
 	tenant.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {
@@ -201,8 +199,8 @@ func (c caller) newZone() string {
 	return name
 }
 
-// publishRecords writes the DNS records that the API asks for into the zone. It omits the MX record
-// in .invalid, which is an alternative to the TXT record for the verification.
+// publishRecords replaces the records of the zone with the DNS records that the API asks for. It
+// omits the MX record in .invalid, which is an alternative to the TXT record for the verification.
 func (tenant accountTenant) publishRecords(zone string) {
 	tenant.t.Helper()
 	dns := tenant.get(tenant.domainPath(zone, "/dns"))

@@ -56,7 +56,8 @@ func TestMain(m *testing.M) {
 	if scratchDir, err = os.MkdirTemp("", "tenantry-e2e-"); err != nil {
 		panic(err)
 	}
-	// Most tests wait for other processes, so 8 tests run at once even on a machine with 2 cores.
+	// Most tests wait for other processes, so up to 8 tests run at once, even on a machine with 2
+	// cores.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
@@ -151,8 +152,8 @@ type reply struct {
 	object
 }
 
-// do sends a request to any URL of the service or of its control interface. It fails the test when
-// no response arrives.
+// do sends a request to any URL of the service or of its control interface. It ends the test if no
+// response arrives.
 func (c client) do(method, url, key string, body any) reply {
 	c.t.Helper()
 	r, err := c.tryDo(method, url, key, body)
@@ -167,8 +168,8 @@ func (c client) tryDo(method, url, key string, body any) (reply, error) {
 	return c.tryWithKey(rand.Text(), method, url, key, body)
 }
 
-// retryWhileUnavailable is like tryWithKey, but repeats the request while the answer is
-// idempotency_request_in_progress or service_unavailable. A busy service answers
+// retryWhileUnavailable is like tryWithKey with a path of the API, but repeats the request while
+// the answer is idempotency_request_in_progress or service_unavailable. A busy service answers
 // service_unavailable if a request waits too long for a database connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
 	c.eventually(method+" "+path+" is answered, and not in progress or unavailable", func() bool {
@@ -235,7 +236,7 @@ func (c client) control(method, path string, body any) reply {
 	return got
 }
 
-// eventually repeats a check every 100 ms until it succeeds. It fails the test after waitTimeout.
+// eventually repeats a check every 100 ms until it succeeds. It ends the test after waitTimeout.
 func (c client) eventually(event string, condition func() bool) {
 	c.t.Helper()
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {

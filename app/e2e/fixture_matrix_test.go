@@ -28,7 +28,7 @@ type matrixFixture struct {
 	full            caller            // has no free tenant slot
 	lapsed          matrixAccount     // its plan is not active
 	rotatedKey      string            // an API key of spare, invalid since its rotation
-	managed         accountTenant     // assigned to an account that is not in this fixture
+	managed         accountTenant     // assigned to an account that has no other tenant
 	formerlyManaged accountTenant     // was assigned to account a
 	deleted         accountTenant     // was connected to account a
 	ids             map[string]string // ids of further resources, and an address, by name
@@ -173,8 +173,8 @@ func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) database
 	return current
 }
 
-// drainJournals empties the journals, in which the simulated platforms record calls. It returns the
-// number of calls in them.
+// drainJournals empties the journals in which the simulated platforms record calls. It returns the
+// number of calls to mailPlatform and matrixPlatform.
 func (f *matrixFixture) drainJournals(t *testing.T) (n int) {
 	t.Helper()
 	c := f.owner.withT(t)
@@ -189,7 +189,7 @@ func (f *matrixFixture) drainJournals(t *testing.T) (n int) {
 	return n
 }
 
-// otherAccountValues are the values of account b that no response to a different account may
+// otherAccountValues returns the values of account b that no response to a different account may
 // contain.
 func (f *matrixFixture) otherAccountValues() []string {
 	return append(slices.Collect(maps.Values(f.b.ids)), f.b.id, f.b.email, f.b.key, f.b.admin)

@@ -14,19 +14,18 @@ import (
 	"time"
 )
 
-// onboarding takes one tenant from the connection to working mailboxes. Each step is one request,
-// which the caller of run repeats until it succeeds.
+// onboarding takes one tenant from the connection to working mailboxes. Each step is one request.
 type onboarding struct {
 	*restartingSandbox
 	tenant, domain, mailbox string
 	writes                  int // the number of writes below /v1 that succeeded
 }
 
-// step is one request of the onboarding. handleReply, if set, is called with the successful
-// response. It checks the response or prepares the next step, or does both.
+// step is one request of the onboarding.
 type step struct {
 	name        string
 	makeRequest func(o *onboarding) request
+	// handleReply, if set, checks the successful response or prepares the next step.
 	handleReply func(o *onboarding, got reply)
 }
 
@@ -88,8 +87,8 @@ func onboardingSteps() []step {
 	}
 }
 
-// run executes the steps. do sends the request of a step. All attempts of a step use the same
-// Idempotency-Key.
+// run executes the steps. do sends the request of a step until it succeeds. All attempts of a step
+// use the same Idempotency-Key.
 func (o *onboarding) run(steps []step, do func(step, request) reply) {
 	o.t.Helper()
 	for _, s := range steps {

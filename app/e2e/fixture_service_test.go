@@ -31,16 +31,14 @@ const mailPlatform = "microsoft365"
 // serviceFixture runs the simulated mail platform and DNS inside the test, and has the settings
 // with which a server finds them. It records the requests to the mail platform.
 type serviceFixture struct {
-	t           *testing.T
-	build       programs
-	url         string            // the URL of the platform's simulator
-	zones       *zones.Store      // the zones that the DNS server serves
-	settings    map[string]string // settings of the mail platform, by name
-	platformDir string            // the data folder of the platform's simulator
-	// stopPlatform stops the mail platform.
+	t            *testing.T
+	build        programs
+	url          string            // the URL of the platform's simulator
+	zones        *zones.Store      // the zones that the DNS server serves
+	settings     map[string]string // settings of the mail platform, by name
+	platformDir  string            // the data folder of the platform's simulator
 	stopPlatform func()
-	// extraEnv are environment variables that every server of the fixture gets.
-	extraEnv []string
+	extraEnv     []string // environment variables that env adds for every server
 
 	mu               sync.Mutex
 	platformRequests []platformRequest
@@ -85,9 +83,7 @@ func newServiceFixture(t *testing.T, build programs) *serviceFixture {
 	must(t, err)
 	simulatorHandler = handler
 	fixture.settings = ready.Settings
-	secretFile := filepath.Join(t.TempDir(), "client-secret")
-	must(t, os.WriteFile(secretFile, []byte(ready.Secrets["client_secret"]+"\n"), 0o600))
-	fixture.settings["client_secret_file"] = secretFile
+	fixture.settings["client_secret_file"] = credentialFile(t, ready.Secrets["client_secret"])
 	fixture.extraEnv = []string{"TENANTRY_DNS_RESOLVERS=" + dns.Addr(), "TENANTRY_DNS_PORT=" + strconv.Itoa(dns.Port()), "TENANTRY_DNS_ALLOW_PRIVATE=true"}
 	return fixture
 }
@@ -185,8 +181,8 @@ func (f *serviceFixture) runCommand(env []string, args ...string) object {
 	return printed
 }
 
-// newAccount creates an account with an API key. If an embedded database does not exist, newAccount
-// creates it first.
+// newAccount creates an account with an API key. It first creates the embedded database, if env
+// names no other database and the file does not exist.
 func (f *serviceFixture) newAccount(env []string, email, plan string, slots int) (id, key string) {
 	f.t.Helper()
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "TENANTRY_DATA_DIR=") }); i >= 0 &&

@@ -51,8 +51,8 @@ type storedRecord struct {
 	raw string
 }
 
-// newDNSPlugin returns a provider's plugin. The first call starts its process, and the end of the
-// test stops it.
+// newDNSPlugin returns a provider's plugin. The first call of a method starts the plugin's process,
+// and the end of the test stops the process.
 func newDNSPlugin(t testing.TB, name string, c wire.Connection) ports.DNSProvider {
 	t.Helper()
 	built, err := releaseBuild()

@@ -46,9 +46,7 @@ func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
 		t.Parallel()
 		integration := seededAccount(t, ready).newMailboxTenant("ada").addIntegration(name)
-		// This refresh postpones the background refresh. Otherwise the background refresh could
-		// meet a planned fault before the test's request does.
-		integration.post(integration.path("/mailboxes/refresh"), nil)
+		integration.postponeBackgroundRefresh()
 		for _, call := range integration.providerCallRequests() {
 			integration.checkFaults(call)
 		}
@@ -83,7 +81,8 @@ func (i testIntegration) checkFaults(call providerCall) {
 		i.control("POST", "/faults", fault)
 		idempotencyKey := rand.Text()
 		got, err := i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
-		for n := 0; err == nil && got.status == 503 && status != 503 && n < 5; n++ { // the service's own limit of platform calls refused the call before it reached the fault
+		// The service's own limit of platform calls can refuse the call before it reaches the fault.
+		for n := 0; err == nil && got.status == 503 && status != 503 && n < 60; n++ {
 			<-time.After(time.Second)
 			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
 		}
@@ -131,6 +130,7 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
 	forEachPlatform(t, "mailbox_disconnect", func(t *testing.T, name string) {
 		integration := seededAccount(t, ready).newMailboxTenant("ada", "max", "lise").addIntegration(name)
+		integration.postponeBackgroundRefresh()
 		integration.editPlatformAccount("PUT", 0, object{})
 		integration.editPlatformAccount("PUT", 1, object{})
 		integration.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
@@ -165,6 +165,7 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
 	c := seededAccount(t, ready)
 	integration := c.newMailboxTenant("ada").addIntegration("instantly")
+	integration.postponeBackgroundRefresh()
 	integration.connectMailbox(0)
 	otherAccounts := []object{}
 	for n := range 250 {
@@ -303,6 +304,7 @@ func TestRefreshRunsInTheBackground(t *testing.T) {
 	integration.connectMailbox(1)
 	integration.editPlatformAccount("DELETE", 0, nil)
 	integration.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
+	server.control("POST", "/clock", object{"advance": "7h"}) // due again, if a refresh ran before the changes
 	server.killAndRestart()
 	integration.client = server.client
 	integration.eventually("a background refresh finds the changes", func() bool {

@@ -114,10 +114,10 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	checkValues(t, c.get("/v1/integrations").object, object{"count": stored})
 }
 
-// TestDifferentSendingPlatformOffersItsWorkspaces checks a platform that the operator added. The
-// API has no error code for its missing workspace, so the refusal is invalid_request at
+// TestAddedSendingPlatformOffersItsWorkspaces checks a platform that the operator added. The API
+// has no error code for a missing workspace of this platform, so the refusal is invalid_request at
 // workspace_id. The refusal lists the workspaces.
-func TestDifferentSendingPlatformOffersItsWorkspaces(t *testing.T) {
+func TestAddedSendingPlatformOffersItsWorkspaces(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-sending"))
 	c := seededAccount(t, ready)
@@ -225,6 +225,7 @@ func (i testIntegration) checkFailedSignIns() {
 // changes.
 func (i testIntegration) checkMissedChanges() {
 	i.t.Helper()
+	i.postponeBackgroundRefresh()
 	s := i.beginSession(2)
 	s.signIn(i.address(2), "accept") // the popup is closed without a status request
 	i.refresh(object{"checked": 3, "newly_connected": 1})
