@@ -98,7 +98,6 @@ func (svc *benchService) runCommand(args ...string) {
 	}
 }
 
-// requestPlans requests each plan once.
 func (svc *benchService) requestPlans(b *testing.B, api string, paths []string, connected bool) {
 	b.Helper()
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}

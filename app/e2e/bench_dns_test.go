@@ -58,7 +58,6 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 	return bench
 }
 
-// reset restores the initial records of all zones.
 func (bench *zoneBench) reset(b *testing.B) {
 	b.Helper()
 	work := make(chan zoneCase)
@@ -113,7 +112,6 @@ func (bench *zoneBench) run(b *testing.B, program, mode string) {
 	}
 }
 
-// udpQueries returns the number of UDP queries that the server has received.
 func (bench *zoneBench) udpQueries(b *testing.B) float64 {
 	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, bench.server.API+"/api/v1/servers/localhost/statistics?statistic=udp-queries", nil)

@@ -230,7 +230,6 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	}
 }
 
-// TestOperatorListsTenants lists the stored tenants of one account and of all accounts.
 func TestOperatorListsTenants(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()

@@ -135,8 +135,6 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
 
-// TestServeLogsUnknownVariables checks that serve reports unknown variables in its log, which is on
-// standard error.
 func TestServeLogsUnknownVariables(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -176,8 +174,6 @@ func (r commandResult) checkUsageAfterLog(t *testing.T, wantText string) {
 	}
 }
 
-// TestServeSaysThatNoMailPlatformIsConfigured checks that serve without settings of a mail platform
-// logs that no tenant can be connected.
 func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -76,7 +76,6 @@ func (s *databaseService) exec(statements ...string) {
 	}
 }
 
-// storedLimit returns the send limit of a mailbox as the API shows it.
 func (s *databaseService) storedLimit(mailbox string) any {
 	s.t.Helper()
 	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
@@ -275,7 +274,6 @@ type commitCutter struct {
 	cuts        int
 }
 
-// newCommitCutter starts a proxy in front of the database server at this address.
 func newCommitCutter(t *testing.T, server string) *commitCutter {
 	t.Helper()
 	cutter := &commitCutter{server: server}

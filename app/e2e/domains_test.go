@@ -316,7 +316,7 @@ func (d monitoredDomain) incompleteReads() int {
 }
 
 // TestDomainHealthIsMonitored checks that the stored DNS statuses follow the zone without requests,
-// and that records which disappear are counted in the metrics.
+// and that the metrics count the domains whose records disappear.
 func TestDomainHealthIsMonitored(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {

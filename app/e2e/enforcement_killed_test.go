@@ -56,7 +56,6 @@ func (history *enforcementHistory) randomMailbox() object {
 	return history.mailboxes[history.random.IntN(len(history.mailboxes))]
 }
 
-// sendRandomly sends up to 9 messages from a random mailbox.
 func (history *enforcementHistory) sendRandomly() {
 	history.t.Helper()
 	history.send(history.randomMailbox().text("primary_smtp"), 1+history.random.IntN(9))
@@ -273,7 +272,6 @@ func domainOf(address string) string {
 	return domain
 }
 
-// countBlocks counts the enforcement events that blocked a mailbox.
 func countBlocks(events []object) (n int) {
 	for _, e := range events {
 		if e["action_taken"] == "blocked" {

@@ -135,7 +135,6 @@ func (b *browser) openConfirmation(tenant accountTenant) page {
 	return p
 }
 
-// withQueryParameter returns the address with one query parameter changed.
 func withQueryParameter(t *testing.T, address, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(address)

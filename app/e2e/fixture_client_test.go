@@ -26,7 +26,6 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// fileText returns the content of a file.
 func fileText(t testing.TB, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -234,7 +234,6 @@ type request struct {
 	idempotencyKey string
 }
 
-// send sends a request once.
 func (s *restartingSandbox) send(r request) (reply, error) {
 	if r.viaControl {
 		return s.tryDo(r.method, s.ready.ControlURL+r.path, "", withAPIKey(r.body, s.ready.APIKey))

@@ -42,8 +42,8 @@ func (l processLog) String() string {
 	return string(text)
 }
 
-// startProcess runs a binary until the test ends. env is added to a clean environment. out receives
-// standard output.
+// startProcess runs a binary until the test ends. The process gets env, and of the environment of
+// the test only PATH. out receives standard output.
 func startProcess(t *testing.T, build programs, env []string, out io.Writer, args ...string) *process {
 	t.Helper()
 	p, err := launchProcess(build, env, out, args...)

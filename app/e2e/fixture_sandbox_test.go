@@ -172,7 +172,6 @@ func sharedSandbox(t *testing.T) caller {
 	return seededAccount(t, sharedState.ready)
 }
 
-// stopShared stops the shared sandbox if it was started.
 func stopShared() error {
 	if sharedState.process == nil {
 		return nil

@@ -40,7 +40,7 @@ type raceFixture struct {
 }
 
 // sendIdentical sends identical requests to all servers at once and returns their common response.
-// Exactly one of the responses must not be a replay.
+// All responses but one must be replays.
 func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body any, status int) reply {
 	f.t.Helper()
 	answers, errs, gate := make([]reply, identicalRequests()), make([]error, identicalRequests()), make(chan struct{})

@@ -294,8 +294,8 @@ func TestSignInSessionsExpire(t *testing.T) {
 	}
 }
 
-// TestRefreshRunsInTheBackground checks that changes at a platform are found without a request and
-// are counted. Due refreshes run when the service starts.
+// TestRefreshRunsInTheBackground checks that the service finds changes at a platform without a
+// request, and counts them. Due refreshes run when the service starts.
 func TestRefreshRunsInTheBackground(t *testing.T) {
 	t.Parallel()
 	server := newRestartingSandbox(t, requirePrograms(t, releaseBuild), nil)
