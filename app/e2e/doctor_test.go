@@ -55,13 +55,13 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	return report, checks
 }
 
-// runDoctorUntilClockIsOK runs doctor until its check of the clock succeeds. On a busy machine a
-// slow response makes the measured offset too large.
-func runDoctorUntilClockIsOK(t *testing.T, env []string) (report object, checks map[string]object) {
+// runDoctorUntilOK runs doctor until these checks succeed. On a busy machine a DNS answer can be
+// too late, and a slow response makes the measured offset of a clock too large.
+func runDoctorUntilOK(t *testing.T, env []string, ids ...string) (report object, checks map[string]object) {
 	t.Helper()
-	client{t: t}.eventually("the check clock of doctor is ok", func() bool {
+	client{t: t}.eventually(fmt.Sprintf("the checks %v of doctor are ok", ids), func() bool {
 		report, checks = runDoctor(t, env)
-		return checks["clock"].text("status") == doctor.OK
+		return !slices.ContainsFunc(ids, func(id string) bool { return checks[id].text("status") != doctor.OK })
 	})
 	return report, checks
 }
@@ -98,7 +98,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
 	before := folderDigest(t, fixture.dataDir)
-	report, checks := runDoctorUntilClockIsOK(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)))
+	report, checks := runDoctorUntilOK(t, fixture.withEnv("TENANTRY_REDIS_URL="+redisDouble(t)), "clock", "dns", "public_url")
 	for id, check := range checks {
 		if check.text("status") != doctor.OK {
 			t.Errorf("check %s is %v, want ok", id, check)
@@ -117,7 +117,7 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 		}
 	}
 	fixture.service.serve(fixture.env)
-	report, checks = runDoctorUntilClockIsOK(t, fixture.env)
+	report, checks = runDoctorUntilOK(t, fixture.env, "clock", "dns", "public_url")
 	checkValues(t, report, object{"status": doctor.OK})
 	checkValues(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
 	var table commandResult
@@ -180,11 +180,12 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 func TestDoctorEndsWhenServersDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
-	_, checks := runDoctor(t, fixture.withEnv("TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL="+silentServer(t), "TENANTRY_REDIS_URL=redis"+strings.TrimPrefix(silentServer(t), "http")))
+	env := fixture.withEnv("TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL="+silentServer(t), "TENANTRY_REDIS_URL=redis"+strings.TrimPrefix(silentServer(t), "http"))
+	_, checks := runDoctorUntilOK(t, env, "dns", "public_url")
 	checkValues(t, checks["mail_platform"], object{"status": doctor.Failed})
 	checkValues(t, checks["redis"], object{"status": doctor.Failed})
 	checkValues(t, checks["clock"], object{"status": doctor.Warning})
-	for _, id := range []string{"database", "migrations", "keyset", "public_url", "plugins", "dns", "credentials"} {
+	for _, id := range []string{"database", "migrations", "keyset", "plugins", "credentials"} {
 		checkValues(t, checks[id], object{"status": doctor.OK})
 	}
 }
@@ -302,7 +303,11 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	for _, tt := range soak.Sample(t, cases, 15) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
-			report, checks := runDoctor(t, fixture.withEnv(tt.change...))
+			var unaffected []string
+			if tt.id != "dns" {
+				unaffected = append(unaffected, "dns")
+			}
+			report, checks := runDoctorUntilOK(t, fixture.withEnv(tt.change...), unaffected...)
 			check := checks[tt.id]
 			if check.text("status") != tt.status || !regexp.MustCompile(tt.summary).MatchString(check.text("summary")) || !regexp.MustCompile(tt.fix).MatchString(check.text("fix")) {
 				t.Errorf("the check is %v, want the status %s, a summary that matches %q and a fix that matches %q", check, tt.status, tt.summary, tt.fix)
@@ -317,9 +322,6 @@ func TestDoctorReportsEachFault(t *testing.T) {
 			}
 			if tt.id == "dns" && tt.status == doctor.Warning && checks["public_url"].text("status") != doctor.OK {
 				t.Errorf("the check public_url is %v, want ok, because a resolver answers", checks["public_url"])
-			}
-			if tt.id != "dns" && checks["dns"].text("status") != doctor.OK {
-				t.Errorf("the check dns is %v, want ok", checks["dns"])
 			}
 		})
 	}
@@ -342,7 +344,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	}
 	checkDiagnosis(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
 	fixture.service.runCommand(env, "migrate")
-	_, checks := runDoctorUntilClockIsOK(t, env)
+	_, checks := runDoctorUntilOK(t, env, "clock")
 	for _, id := range []string{"database", "migrations"} {
 		checkValues(t, checks[id], object{"status": doctor.OK})
 	}
