@@ -150,8 +150,8 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	}
 }
 
-// TestHelmChartRefusesInvalidValues checks that the schema of the chart refuses invalid values. It
-// also checks that a field that Kubernetes does not have is refused.
+// TestHelmChartRefusesInvalidValues checks that the schema of the chart refuses invalid values, and
+// that renderChart refuses a template with a field that Kubernetes does not have.
 func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]object{

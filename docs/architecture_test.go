@@ -134,9 +134,6 @@ func violations(list string, allowed, users map[string][]string) []string {
 // row such as plugins/* has two. An import in the same folder is always allowed.
 func inSameFolder(pkg, dep, row string) bool {
 	depth := strings.Count(row, "/") + 1 // number of path elements of the folder
-	if row == "core" || row == "ports" {
-		return strings.HasPrefix(dep, row+"/") || dep == row
-	}
 	folder := strings.Join(strings.SplitN(pkg, "/", depth+1)[:min(depth, strings.Count(pkg, "/")+1)], "/")
 	return dep == folder || strings.HasPrefix(dep, folder+"/")
 }

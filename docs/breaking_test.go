@@ -13,8 +13,8 @@ import (
 )
 
 // TestGuardReportsBreakingChanges changes a part of the API document in a new repository. It checks
-// which changes the guard of `make lint-api` reports as breaking. The guard compares the document
-// with the only commit of this repository.
+// which changes the guard of `make lint-api` reports as breaking. The guard compares the changed
+// document with the only commit of the new repository.
 func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, old, replacement, report string }{
@@ -189,7 +189,7 @@ func runGit(t *testing.T, folder string, args ...string) {
 }
 
 // replaceInDocument replaces every occurrence of old in the document of the repository. It fails
-// the test if there is none.
+// the test if old does not occur.
 func replaceInDocument(t *testing.T, folder, old, replacement string) {
 	t.Helper()
 	path := filepath.Join(folder, "docs", "openapi.yaml")

@@ -18,7 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/template"
 )
 
-// microsoftNames matches words that only Microsoft uses for its products and hosts.
+// microsoftNames matches the names of Microsoft, and words from which a reader recognizes its
+// products.
 var microsoftNames = regexp.MustCompile(`(?i)microsoft|office ?365|outlook|entra\b|exchange (online|admin|not ready)`)
 
 // vendorCheck is a transport that fails the test if an answer names Microsoft or its products.

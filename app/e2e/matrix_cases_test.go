@@ -140,8 +140,6 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 		return single(a)
 	case "over_ceiling_after_downgrade":
 		return single(f.ownRequest(f.downgraded, op))
-	case "list_isolation":
-		return single(a)
 	case "unknown_tenant":
 		return a.variants("tenant_id", noSuchID)
 	case "foreign_tenant":
@@ -228,7 +226,7 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "valid_key_user_email_of_other_account":
 		a.path += "?user_email=" + f.b.email
 		return single(a)
-	case "valid_key", "any_on_public_listener":
+	case "valid_key", "any_on_public_listener", "list_isolation":
 		return single(a)
 	}
 	if attempts := f.integrationAttempts(a, condition); len(attempts) > 0 {

@@ -147,9 +147,8 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 }
 
 // TestBoundedKeysSeeOnlyTheirTenants calls operations with keys that only read, lack the scope of
-// the operation, are used from a forbidden address or have expired. A key that is limited to a
-// different tenant gets the same response for the account's resources as the account's own key gets
-// for resources of a different account.
+// the operation, are used from a forbidden address or have expired. To a key that is limited to a
+// different tenant, the account's resources look like resources of a different account.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -155,7 +155,7 @@ func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[
 	return counts
 }
 
-// post sends a POST request, and repeats it while the answer is 503.
+// post sends a POST request as retryWhileUnavailable does.
 func (pair *replicaPair) post(c client, path string, body any) reply {
 	pair.t.Helper()
 	got, err := c.retryWhileUnavailable(rand.Text(), "POST", path, pair.key, body)
@@ -203,7 +203,7 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	pair.checkEqual("sync", first.callAPI("POST", path+"/sync").text("status"), "completed")
 
 	t.Run("mailboxes", func(t *testing.T) {
-		zone := pair.newVerifiedDomain(tenant)
+		zone := pair.newVerifiedDomain(accountTenant{caller: seededAccount(t, first.ready), guid: tenant})
 		got := pair.sendConcurrently(func(i int, c client) reply {
 			return pair.post(c, path+"/mailboxes", mailboxesBody(zone, fmt.Sprintf("box%d", i)))
 		})
@@ -250,16 +250,4 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 	pair.checkEqual("listed", pair.servers[0].callAPI("GET", "/v1/tenants").text("count"), 3)
 	refused := pair.servers[1].callAPI("GET", "/v1/tenants/connect-url")
 	pair.checkEqual("one more link", fmt.Sprint(refused.status, " ", refused.code()), "402 tenant_limit_reached")
-}
-
-// newVerifiedDomain adds the domain mail.test to a tenant and verifies it.
-func (pair *replicaPair) newVerifiedDomain(guid string) string {
-	pair.t.Helper()
-	zone := "mail.test"
-	must(pair.t, pair.zones.Add(zone, "manual"))
-	tenant := accountTenant{caller: seededAccount(pair.t, pair.servers[0].ready), guid: guid}
-	tenant.post(tenant.path("/domains"), object{"domain": zone})
-	tenant.publishRecords(zone)
-	tenant.post(tenant.domainPath(zone, "/verify"), nil)
-	return zone
 }

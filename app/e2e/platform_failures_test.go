@@ -118,8 +118,8 @@ func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 	})
 }
 
-// TestPluginKilledBeforeThePlatformAnswers kills the plugin process after each write. The service
-// reads the platform's state and continues, or answers that the outcome is unknown.
+// TestPluginKilledBeforeThePlatformAnswers kills the plugin process after each of platformWrites.
+// The service reads the platform's state and continues, or answers that the outcome is unknown.
 func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
 	runDisturbed(t, func(o *onboarding, r request, operations []string) {

@@ -151,7 +151,6 @@ func (j *journey) checkCreatedOnce() {
 	}
 }
 
-// countVerifiedDomains returns the number of stored domains that are verified.
 func (j *journey) countVerifiedDomains() (n int) {
 	j.t.Helper()
 	for _, d := range j.get(j.path("/domains")).objects("domains") {
@@ -213,11 +212,13 @@ func TestHiddenDomainIsAddedAgain(t *testing.T) {
 }
 
 // TestRunWaitsForAHiddenDomain checks that a provisioning job waits while no read at Graph shows
-// its domain, and completes after that. A request that needs the domain at Graph fails meanwhile,
-// and succeeds later with the same Idempotency-Key.
+// its domain, and completes after that. Meanwhile a second run of the domain is refused. A request
+// that needs the domain at Graph fails meanwhile, and succeeds later with the same Idempotency-Key.
 func TestRunWaitsForAHiddenDomain(t *testing.T) {
 	t.Parallel()
 	run := sharedSandbox(t).newAccount(nil).newConnectedTenant(nil).newWaitingRun()
+	domainID := run.get("/v1/dns/provisioning-runs/" + run.id).objects("jobs")[0].text("domain_id")
+	run.expect("POST", "/v1/domains/"+domainID+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
 	enable := func() reply {
 		got, err := run.tryWithKey(t.Name(), "POST", run.ready.APIURL+run.domainPath(run.zone, "/enable-dkim"), run.key, nil)
 		must(t, err)

@@ -20,7 +20,7 @@ var platformTargets = []object{
 }
 
 // drawFault returns a random fault of the mail platform: throttling with and without Retry-After,
-// an outage, an expired token, a lost or late answer, or an answer that is cut off.
+// an outage, an expired token, a lost call, or an answer that is lost, late or cut off.
 func drawFault(random *rand.Rand) object {
 	target := platformTargets[random.IntN(len(platformTargets))]
 	kinds := []object{
@@ -62,8 +62,8 @@ func drawTenant(random *rand.Rand, bootstrap string) (setup, behaviour object) {
 // TestFaultsBreakNoRuleOfThePlatform takes tenants from onboarding to removal while random faults
 // occur at the mail platform. The journal of the simulator must show no broken rule of the
 // platform, such as a call before a Retry-After has passed. Two tenants run at the same time, and a
-// fault hits the first matching call of either. One of them is dehydrated: Exchange does not allow
-// its customization yet. `make soak` tests 12 pairs of tenants.
+// fault can hit calls of both. One tenant is dehydrated: Exchange does not allow its customization
+// yet. A soak tests 12 pairs of tenants.
 func TestFaultsBreakNoRuleOfThePlatform(t *testing.T) {
 	t.Parallel()
 	c, random, pairs := privateSandbox(t), soak.Rand(t), 1

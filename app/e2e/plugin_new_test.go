@@ -182,7 +182,6 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	}
 }
 
-// TestDevRefusesAPluginWithoutAProgram checks the error for a plugin folder without a program.
 func TestDevRefusesAPluginWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	got := runTenantry(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--plugin", t.TempDir())

@@ -75,7 +75,7 @@ func (h *productionHost) setUp(steps map[int][]string) {
 }
 
 var (
-	stepHead = regexp.MustCompile(`(?m)^## (?:(\d+)\. )?.*$`)
+	stepHead = regexp.MustCompile(`(?m)^## .*$`)
 	shBlock  = regexp.MustCompile("(?s)```sh\n(.*?)```")
 )
 
@@ -84,7 +84,7 @@ var (
 func productionSteps(t *testing.T) map[int][]string {
 	t.Helper()
 	page, steps, found := fileText(t, "../../docs/production.md"), map[int][]string{}, 0
-	heads := stepHead.FindAllStringSubmatchIndex(page, -1)
+	heads := stepHead.FindAllStringIndex(page, -1)
 	for i, head := range heads {
 		end := len(page)
 		if i+1 < len(heads) {

@@ -107,14 +107,13 @@ func (tenant accountTenant) checkZoneRecords(zone string) {
 }
 
 // TestOneCallProvisionsADomain checks that one request writes the DNS records of a domain, verifies
-// it and enables DKIM. A second request during the run is refused.
+// it and enables DKIM.
 func TestOneCallProvisionsADomain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, sharedSandbox, func(t *testing.T, c caller) {
 		tenant := c.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 		zone, id := tenant.newHostedDomain()
 		started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-		tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "domain_provisioning_already_active")
 		ended := tenant.waitForRun(fmt.Sprint(started.valueAt("run.id")))
 		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("stage") != "done" {
 			t.Fatalf("the run ended as %s, want it completed", ended.raw)
@@ -185,10 +184,12 @@ func TestProvisioningRunIsShown(t *testing.T) {
 
 // TestZoneIsProvisionedAfterItsConflictIsRemoved checks that a zone with an MX record of a
 // different mail server is refused, and that the response lists the record. After the record is
-// removed, the domain is provisioned, and a waiting job can be retried at once.
+// removed, the domain is provisioned. Its job waits until Graph shows the domain, and can be retried
+// meanwhile.
 func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	tenant.lagGraph(endlessLagMS, "")
 	zone, id := tenant.newHostedDomain()
 	tenant.control("PUT", "/zones/"+zone+"/records", []object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 60}})
 	refused := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusConflict, "dns_conflict")
@@ -200,6 +201,7 @@ func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 	}
 	checkValues(t, tenant.get("/v1/dns/provisioning-runs").object, object{"count": 0})
 	tenant.control("PUT", "/zones/"+zone+"/records", []object{})
+	tenant.lagGraph(endlessLagMS, "all")
 	started := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
 	retry := "/v1/dns/provisioning-jobs/" + started.objects("jobs")[0].text("id") + "/retry"
 	tenant.eventually("a retry of the job while it waits", func() bool {
@@ -211,13 +213,14 @@ func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 		}
 		return got.status == http.StatusOK
 	})
+	tenant.lagGraph(0, "")
 	checkValues(t, tenant.waitForRun(fmt.Sprint(started.valueAt("run.id"))).object, object{"run.status": "completed"})
 	tenant.checkProvisioned(zone)
 }
 
 // TestJobsFollowTheClockOfTheSandbox moves the clock of a sandbox. A job that is created after a
-// move starts at once. A job waits at most an hour for a reliable read of its zone, and a move of
-// the clock ends this hour.
+// move starts. Only a soak checks that it starts at once, because other tests can delay it. A job
+// waits at most an hour for a reliable read of its zone, and a move of the clock ends this hour.
 func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
@@ -231,7 +234,7 @@ func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 		tenant.eventually("the job waits", func() bool {
 			return tenant.get("/v1/dns/provisioning-runs/" + run).objects("jobs")[0].text("status") == "waiting"
 		})
-		if waited := time.Since(requested); waited >= 25*time.Second {
+		if waited := time.Since(requested); soak.Enabled() && waited >= 25*time.Second {
 			t.Errorf("the job started after %s, so only the periodic sweep for lost wake-ups started it, want a start at once", waited)
 		}
 		tenant.control("POST", "/clock", object{"advance": "61m"})
@@ -329,7 +332,7 @@ const takeoverTime = 90 * time.Second
 
 // waitForRuns waits until every run has ended, and checks that all have completed. In a soak, each
 // run that is still open after takeoverTime must have made progress since the last kill.
-func (m *manyDomains) waitForRuns(within time.Duration) {
+func (m *manyDomains) waitForRuns() {
 	m.t.Helper()
 	lastKill, progressChecked := time.Now(), !soak.Enabled()
 	for {
@@ -345,8 +348,8 @@ func (m *manyDomains) waitForRuns(within time.Duration) {
 		if len(openRuns) == 0 {
 			break
 		}
-		if time.Since(lastKill) > within {
-			m.t.Fatalf("after %s these runs are still open: %v", within, openRuns)
+		if time.Since(lastKill) > waitTimeout {
+			m.t.Fatalf("after %s these runs are still open: %v", waitTimeout, openRuns)
 		}
 		<-time.After(500 * time.Millisecond)
 	}
@@ -373,14 +376,14 @@ func (m *manyDomains) openRuns() (runs []object) {
 func TestProvisioningSurvivesKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		provisionOverKills(t, &restartingSandbox{}, 10, func() {})
+		provisionOverKills(t, &restartingSandbox{}, func() {})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		server, err := testserver.StartPostgres(t.Context())
 		must(t, err)
 		t.Cleanup(server.Stop)
 		url := server.URL + "?synchronous_commit=on" // test servers turn it off, and then a crash loses commits
-		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, 10, func() {
+		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, func() {
 			must(t, server.Crash(t.Context()))
 		})
 	})
@@ -388,8 +391,8 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 
 // provisionOverKills provisions domains while the service is killed twice, or 30 times in a soak.
 // crash is called once, between the first two kills.
-func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash func()) {
-	kills := 2
+func provisionOverKills(t *testing.T, server *restartingSandbox, crash func()) {
+	size, kills := 10, 2
 	if soak.Enabled() {
 		size, kills = 200, 30
 	}
@@ -408,7 +411,7 @@ func provisionOverKills(t *testing.T, server *restartingSandbox, size int, crash
 		domains.killAndRestart()
 	}
 	domains.control("DELETE", "/faults", nil)
-	domains.waitForRuns(waitTimeout)
+	domains.waitForRuns()
 	for _, d := range domains.domains {
 		domains.currentTenant(d).checkProvisioned(d.zone)
 	}

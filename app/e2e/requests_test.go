@@ -110,8 +110,6 @@ func TestValidRequestIDsAreEchoed(t *testing.T) {
 	}
 }
 
-// TestHeadIsAnsweredWithoutABody checks the status of HEAD requests, and that their answers have no
-// body.
 func TestHeadIsAnsweredWithoutABody(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)

@@ -50,7 +50,6 @@ func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 // public address the same.
 type restoreFixture struct {
 	*serviceFixture
-	t         *testing.T
 	proxy     string
 	serverURL atomic.Pointer[url.URL] // the server to which the proxy forwards
 	dataDir   string
@@ -67,7 +66,7 @@ type restoreFixture struct {
 
 // newRestoreFixture starts the reverse proxy. It does not start a server.
 func newRestoreFixture(t *testing.T) *restoreFixture {
-	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), t: t}
+	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild))}
 	// The proxy has its own transport, because other tests close the connections of the default
 	// transport. It reads each request body before it forwards the request. Otherwise net/http
 	// closes an unread body when the proxy begins to answer, and the transport then closes the

@@ -323,8 +323,8 @@ func (s *leakSearch) readDNSPlans(domainsPath, key string) {
 }
 
 // startSendingPlatforms starts a server that answers like two sending platforms, one of which
-// accepts a partner's password. Its 401 answers repeat the credentials of the request. It returns
-// the settings that the service needs.
+// accepts a partner's password. The 401 answers of the server repeat the credentials of the
+// request. startSendingPlatforms returns the settings with which a service uses the server.
 func (s *leakSearch) startSendingPlatforms() (env []string) {
 	s.secrets["sending key"], s.secrets["PlusVibe key"] = "sk"+rand.Text(), "pv"+rand.Text()
 	s.secrets["partner's password"], s.secrets["sign-in link"] = "pw"+rand.Text(), "state"+rand.Text()

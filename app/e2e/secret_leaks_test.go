@@ -103,8 +103,8 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	s.search()
 }
 
-// newLeakSearch starts the simulated providers and the receiver of spans. It does not start a
-// server.
+// newLeakSearch starts the simulated mail platform, DNS and Cloudflare, and the receiver of spans.
+// It starts neither the service nor the sending platforms.
 func newLeakSearch(t *testing.T) *leakSearch {
 	t.Helper()
 	return &leakSearch{

@@ -26,7 +26,7 @@ import (
 const (
 	slowConnCount    = 50 // connections of each kind
 	slowByteInterval = time.Second
-	// schedulingSlack is the delay with which a busy machine may close a connection.
+	// schedulingSlack is the delay with which the machine of a soak may close a connection.
 	schedulingSlack = 4 * time.Second
 )
 
@@ -51,12 +51,13 @@ func newSlowConns(t *testing.T, address, head string) *slowConns {
 	t.Helper()
 	conns := &slowConns{t: t}
 	for range slowConnCount {
+		began := time.Now() // before the service can have accepted the connection
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatalf("connection %d could not be opened: %v", len(conns.conns), err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		c := &slowConn{Conn: conn, began: time.Now(), done: make(chan struct{})}
+		c := &slowConn{Conn: conn, began: began, done: make(chan struct{})}
 		conns.conns = append(conns.conns, c)
 		if _, err := io.WriteString(conn, head); err != nil {
 			t.Fatal(err)

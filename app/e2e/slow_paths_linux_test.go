@@ -61,7 +61,8 @@ type publicFlood struct {
 
 // startFlood starts the clients. It returns when each has opened a connection or failed to do so.
 // stop ends the clients and returns the first error of a client, for example a wrong answer.
-// Clients of the admin listener record no errors, because it limits the connections of an address.
+// Clients of the admin listener record no errors, because that listener limits the connections of
+// an address.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
 	running, cancel := context.WithCancel(t.Context())
@@ -258,7 +259,7 @@ func sendDuringFlood(t *testing.T, q publicRequest, c client, n int) []time.Dura
 		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
 	}
 	durations := sendHealthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
-	if q.onAdminListener { // the admin listener answers four requests at a time, including requests of slow clients
+	if q.onAdminListener { // /metrics answers four requests at a time, including requests of slow clients
 		c.eventually("/metrics answers 200", func() bool {
 			return c.do("GET", c.ready.AdminURL+"/metrics", "", nil).status == http.StatusOK
 		})

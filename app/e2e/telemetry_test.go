@@ -124,12 +124,8 @@ func TestFailedCallsAreLoggedAndCounted(t *testing.T) {
 func TestReadyzListsItsChecks(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := fixture.env(t.TempDir(), "")
-	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
-	_, c := fixture.serve(append(env, "TENANTRY_CIRCUIT_OPEN=5m"))
-	c.ready.APIKey = key
-	guid, admin := fixture.newTenant(c)
-	newAdministrator(t, admin).connect(c, key)
+	_, tenant := newConnectedService(t, fixture, "TENANTRY_CIRCUIT_OPEN=5m")
+	c := tenant.client
 	readVerbose := func() (int, string) {
 		got := c.do("GET", c.ready.AdminURL+"/readyz?verbose", "", nil)
 		return got.status, string(got.raw)
@@ -143,7 +139,7 @@ func TestReadyzListsItsChecks(t *testing.T) {
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
-		c.callAPI("POST", "/v1/tenants/"+guid+"/sync")
+		c.callAPI("POST", tenant.path("/sync"))
 	}
 	status, words := readVerbose()
 	if status != 200 || !strings.Contains(words, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(words, "readyz: ready\n") {

@@ -161,7 +161,6 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestDehydratedTenantBecomesReady checks that a sync completes once the tenant is hydrated.
 func TestDehydratedTenantBecomesReady(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)

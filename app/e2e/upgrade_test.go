@@ -115,7 +115,7 @@ func useService(t *testing.T, fixture *serviceFixture, c client, key string) acc
 // newVerifiedDomain adds a new zone to the tenant as a domain and verifies it.
 func (f *serviceFixture) newVerifiedDomain(tenant accountTenant) string {
 	tenant.t.Helper()
-	zone := fmt.Sprintf("upgrade-%d.test", uniqueNumber.Add(1))
+	zone := fmt.Sprintf("verified-%d.test", uniqueNumber.Add(1))
 	must(tenant.t, f.zones.Add(zone, "manual"))
 	tenant.post(tenant.path("/domains"), object{"domain": zone})
 	tenant.publishRecords(zone)

@@ -51,7 +51,7 @@ func (k *killedSender) logEvent() {
 }
 
 // waitUntilDelivered waits until every event of the log is delivered. It checks the messages and
-// returns the events and how often each arrived. The claims of a killed process expire after 30 s.
+// returns the events and how often each arrived. The claims of a killed process expire after 40 s.
 // After that, the next change of the clock starts the claimed deliveries again.
 func (k *killedSender) waitUntilDelivered() (events []object, times map[string]int) {
 	k.t.Helper()

@@ -220,7 +220,8 @@ func (c zoneCase) planAndApply(t *testing.T, h zoneHost, totals *caseTotals) {
 	zoneRead := h.readDNS(t, c)
 	public := dns.NewPlan(c.offer(), zoneRead, nil)
 	c.checkPlan(t, totals, public)
-	planned := c.providerPlan(t, h.provider(), zoneRead)
+	_, planned, err := c.providerPlan(t.Context(), h.provider(), zoneRead)
+	must(t, err)
 	if (public.Hash() != planned.Hash()) != c.differsFromDNS {
 		t.Errorf("the plan from the provider's records is %+v and the plan from DNS %+v, want different plans: %v", planned.Items, public.Items, c.differsFromDNS)
 	}
@@ -237,29 +238,27 @@ func (c zoneCase) planAndApply(t *testing.T, h zoneHost, totals *caseTotals) {
 	c.checkPlanAfterwards(t, h, public)
 }
 
-// providerPlan returns the plan that the service makes before a write. It uses the provider's
-// record list in place of the answers of public DNS.
-func (c zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, zoneRead dns.ZoneRead) dns.Plan {
-	t.Helper()
-	zone, err := provider.Zone(t.Context(), c.zone())
-	must(t, err)
-	storedSets, err := provider.Records(t.Context(), zone)
-	must(t, err)
-	return dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets, dns.DesiredRecords(c.domain(), c.offer())...), nil)
+// providerPlan returns the zone at the provider, and the plan that the service makes before a
+// write. The plan uses the provider's record list in place of the answers of public DNS.
+func (c zoneCase) providerPlan(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead) (zone dns.Zone, p dns.Plan, err error) {
+	if zone, err = provider.Zone(ctx, c.zone()); err != nil {
+		return zone, p, err
+	}
+	storedSets, err := provider.Records(ctx, zone)
+	if err != nil {
+		return zone, p, err
+	}
+	return zone, dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets, dns.DesiredRecords(c.domain(), c.offer())...), nil), nil
 }
 
 // applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
 // records and writes only if the plan is the same.
 func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead, p dns.Plan) error {
-	zone, err := provider.Zone(ctx, p.Zone)
+	zone, current, err := c.providerPlan(ctx, provider, zoneRead)
 	if err != nil {
 		return err
 	}
-	storedSets, err := provider.Records(ctx, zone)
-	if err != nil {
-		return err
-	}
-	if dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets, dns.DesiredRecords(c.domain(), c.offer())...), nil).Hash() != p.Hash() {
+	if current.Hash() != p.Hash() {
 		return dns.ChangedError()
 	}
 	_, err = provider.Apply(ctx, zone, p.Changes)
