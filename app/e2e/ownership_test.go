@@ -279,7 +279,9 @@ func (r reply) comparable() string {
 // for a domain of a different account, an unknown domain and an invalid domain.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
-	c := privateSandbox(t)
+	// Without a worker, the platform is not called in the background.
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_WORKER=false"}, "--no-seed")
+	c := seededAccount(t, ready)
 	first, second := c.newResources(), c.newResources()
 	c.control("DELETE", "/calls", nil)
 	answers := map[string]bool{}

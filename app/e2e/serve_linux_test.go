@@ -130,7 +130,7 @@ func (tenant accountTenant) timeStoredReads(n int) (durations []time.Duration) {
 // without a call to the platform. Other tenants and reads of stored data are not affected.
 func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 	t.Parallel()
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=10m"}, "--no-seed")
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=10m", "TENANTRY_WORKER=false"}, "--no-seed")
 	c := seededAccount(t, ready)
 	tenant, other := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
 	tenant.injectFault("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})

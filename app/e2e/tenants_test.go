@@ -98,13 +98,6 @@ func (c caller) checkTenants(guids ...string) {
 	}
 }
 
-func TestTenantsAreListedNewestFirst(t *testing.T) {
-	t.Parallel()
-	c := sharedSandbox(t).newAccount(nil)
-	first, second := c.newTenant(nil).connect(), c.newTenant(nil).connect()
-	c.checkTenants(second.guid, first.guid)
-}
-
 // TestUnreadyTenantsExplainWhatIsMissing checks that the response of a sync, the readiness and the
 // refused operations report what the tenant lacks.
 func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
