@@ -89,9 +89,8 @@ var (
 	secretPattern = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
 )
 
-// checkContainer checks a container: its image has a tag with a version, its TENANTRY_ variables
-// are settings, its secrets are references, its volumes are mounted, its command exists, its
-// root file system is read-only, and it has no Linux capabilities.
+// checkContainer checks a container: the tag of its image, its environment variables and secrets,
+// its volumes, its command and its security context.
 func checkContainer(t *testing.T, container object) {
 	t.Helper()
 	checkMembers(t, container, object{

@@ -68,11 +68,11 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	t.Helper()
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
-	watch := &vendorCheck{t: t}
+	check := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(service)
-	proxy.Transport = watch
+	proxy.Transport = check
 	proxyServer := httptest.NewServer(proxy)
 	t.Cleanup(proxyServer.Close)
 	ready.APIURL = proxyServer.URL
@@ -83,7 +83,7 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	tenant := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
 	tenant.setBehaviour(object{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0})
 
-	tenant.connectByHand(watch, service.Host)
+	tenant.connectByHand(check, service.Host)
 	tenant.mustSync()
 	checkValues(t, tenant.get(tenant.path("")).object, object{"connected_by": tenant.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 
@@ -94,17 +94,17 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); string(bytes.TrimSpace(calls.raw)) != "[]" {
 		t.Errorf("the simulated Microsoft 365 was called: %s", calls.raw)
 	}
-	if n := watch.answers.Load(); n < 40 {
+	if n := check.answers.Load(); n < 40 {
 		t.Errorf("only %d answers were checked, want at least 40", n)
 	}
 }
 
 // connectByHand opens the pages of the service and of the mail platform. First a person declines,
 // then a person who is not an administrator signs in, then the administrator connects the tenant.
-func (tenant accountTenant) connectByHand(watch *vendorCheck, host string) {
+func (tenant accountTenant) connectByHand(check *vendorCheck, host string) {
 	tenant.t.Helper()
 	browser := newBrowser(tenant.t)
-	browser.client.Transport = watch
+	browser.client.Transport = check
 	callback := func(decision string) page {
 		address := browser.answerConsent(tenant.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, decision)
 		if to, err := url.Parse(address); err != nil || to.Host != host || to.Path != "/connect/example/callback" {

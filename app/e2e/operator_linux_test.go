@@ -153,8 +153,9 @@ func TestPluginAddWithoutWriteAccessIsExplained(t *testing.T) {
 	}
 }
 
-// TestDoctorFindsThatTheDatabaseCannotBeWritten checks that doctor run by a user who may only read
-// the database fails the check. Its fix is not a mode that would lock out the user of the service.
+// TestDoctorFindsThatTheDatabaseCannotBeWritten runs doctor as a user who may only read the
+// database. The check must fail. Its fix must be a different user, because a different mode of the
+// file could lock out the user of the service.
 func TestDoctorFindsThatTheDatabaseCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dataDir := filepath.Join(t.TempDir(), "data")

@@ -275,8 +275,8 @@ func (r reply) comparable() string {
 	return strings.ReplaceAll(fullText, r.header.Get("X-Request-ID"), "ID")
 }
 
-// TestForeignDomainInABodyLooksUnknown checks that the creation of a mailbox gets the same response
-// for a domain of a different account, an unknown domain and an invalid domain.
+// TestForeignDomainInABodyLooksUnknown provisions mailboxes for a domain of a different account, an
+// unknown domain and invalid domains. All get the same response.
 func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	t.Parallel()
 	// Without a worker, the platform is not called in the background.

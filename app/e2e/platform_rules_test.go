@@ -19,8 +19,8 @@ var platformTargets = []object{
 	{"match": "POST /exchange/"}, {"match": "POST /exchange/", "writes_only": true},
 }
 
-// drawFault returns a random fault of the mail platform: throttling with and without Retry-After,
-// an outage, an expired token, a lost call, or an answer that is lost, late or cut off.
+// drawFault returns a random fault of the mail platform: throttling, an outage, an expired token, a
+// lost call, or an answer that is lost, late or cut off.
 func drawFault(random *rand.Rand) object {
 	target := platformTargets[random.IntN(len(platformTargets))]
 	kinds := []object{

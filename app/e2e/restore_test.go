@@ -69,7 +69,7 @@ func newRestoreFixture(t *testing.T) *restoreFixture {
 	f := &restoreFixture{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild))}
 	// The proxy has its own transport, because other tests close the connections of the default
 	// transport. It reads each request body before it forwards the request. Otherwise net/http
-	// closes an unread body when the proxy begins to answer, and the transport then closes the
+	// closes an unread body when the proxy begins to answer. The transport then closes the
 	// connection to the server in the middle of the response.
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Transport: &http.Transport{DisableKeepAlives: true},
@@ -100,8 +100,8 @@ func (f *restoreFixture) startServer(dataDir, database string) client {
 	return server
 }
 
-// setUp creates an account with a key, a connected tenant with a domain and a mailbox, and a
-// connect flow in progress, which has an encrypted secret.
+// setUp creates an account with a key, and a connected tenant with a domain and a mailbox. It also
+// begins a connect flow, which has an encrypted secret.
 func (f *restoreFixture) setUp(database string) {
 	f.t.Helper()
 	dataDir := f.t.TempDir()

@@ -257,8 +257,8 @@ func (link *databaseLink) cut() {
 	link.conns = nil
 }
 
-// TestServiceRecoversFromADatabaseRestart checks that requests are answered 503 with Retry-After
-// while the database is down, that the service is not ready, and that it recovers by itself.
+// TestServiceRecoversFromADatabaseRestart checks that the service answers requests with 503 and
+// Retry-After and is not ready while the database is down. Afterwards it recovers by itself.
 func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)

@@ -110,7 +110,7 @@ func stopUnderLoad(t *testing.T, database string) {
 		readers, rotators = 48, 8
 	}
 	fixture, dataDir := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
-	env := append(fixture.env(dataDir, database), "TENANTRY_DRAIN_DELAY=3s")
+	env := append(fixture.env(dataDir, database), "TENANTRY_DRAIN_DELAY=3s", "TENANTRY_DRAIN_TIME=2m")
 	if database != "" {
 		fixture.runCommand(env, "migrate")
 	}

@@ -275,8 +275,8 @@ func failedCallLine(t *testing.T, logs string) object {
 	return nil
 }
 
-// checkFailedSpan checks that the trace of the log line has an error span of the call with the same
-// attributes, and an error span of the plugin.
+// checkFailedSpan checks that the trace of the log line has an error span of the plugin, and an
+// error span of the call with the same attributes as the line.
 func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
 	t.Helper()
 	services := map[string]bool{}

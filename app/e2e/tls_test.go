@@ -46,10 +46,10 @@ func servedSerial(t *testing.T, address string) int64 {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
 
-// TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, reloads
-// a replaced certificate, keeps the last valid certificate if a file is broken, and stops without
-// waiting for idle connections. The metrics show the expiry of the certificate in use, and whether
-// its file is unusable.
+// TestServeReloadsItsTLSCertificate checks that the service supports only TLS 1.2 and 1.3, and
+// reloads a replaced certificate. If a file is broken, the last valid certificate stays in use. The
+// metrics show the expiry of the certificate in use, and whether its file is unusable. A stop does
+// not wait for idle connections.
 func TestServeReloadsItsTLSCertificate(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))

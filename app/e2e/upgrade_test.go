@@ -18,7 +18,7 @@ import (
 )
 
 // TestPreviousReleaseWorksOnTheNewSchema checks that the previous binary works on a migrated
-// database: while the new binary runs, as in a rolling upgrade, and after it, as in a downgrade.
+// database: beside the new binary, as in a rolling upgrade, and after it, as in a downgrade.
 func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 	t.Parallel()
 	previous, current := requirePrograms(t, previousBuild), requirePrograms(t, releaseBuild)

@@ -361,7 +361,7 @@ func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 	}
 }
 
-// TestSafeZonePlansAreAppliedAtPowerDNS plans each prepared zone from the DNS of a real server,
+// TestSafeZonePlansAreAppliedAtPowerDNS plans each prepared zone from the DNS of a real server. It
 // applies the safe plans through the plugin, and compares provider and DNS with the expected
 // records.
 func TestSafeZonePlansAreAppliedAtPowerDNS(t *testing.T) {
