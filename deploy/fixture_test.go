@@ -25,13 +25,10 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// object is a JSON object.
 type object map[string]any
 
-// text returns a member as text.
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
-// objects returns a member that is a list of objects.
 func (o object) objects(name string) (list []object) {
 	items, _ := o[name].([]any)
 	for _, item := range items {
@@ -63,7 +60,6 @@ func checkMembers(t *testing.T, o object, want object) {
 	}
 }
 
-// fileText returns the content of a file.
 func fileText(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)

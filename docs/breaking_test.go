@@ -178,7 +178,6 @@ func newRepository(t *testing.T) string {
 	return folder
 }
 
-// runGit runs a git command in folder.
 func runGit(t *testing.T, folder string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"}, args...)...)

@@ -37,7 +37,6 @@ func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
 
 func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
 
-// variants returns a copy of the attempt for each value of a parameter.
 func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	for _, value := range values {
 		variant := a

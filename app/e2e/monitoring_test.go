@@ -25,7 +25,6 @@ const (
 	runbookURL    = "https://github.com/tenantry/tenantry/blob/main/docs/runbooks/"
 )
 
-// prometheusRules returns the rules of all groups.
 func prometheusRules(t *testing.T) (rules []object) {
 	t.Helper()
 	parsed, err := yaml.Parser().Unmarshal([]byte(fileText(t, alertsFile)))

@@ -99,7 +99,6 @@ func TestPlansHaveTenantSlots(t *testing.T) {
 	small.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 }
 
-// concurrentRequests is the number of requests that are sent at once.
 const concurrentRequests = 50
 
 // replicaPair is two servers with one PostgreSQL database and one keyset.
@@ -162,7 +161,6 @@ func (pair *replicaPair) post(c client, path string, body any) reply {
 	return got
 }
 
-// queryInt returns the number that a query of the database selects.
 func (pair *replicaPair) queryInt(query string) (n int) {
 	pair.t.Helper()
 	must(pair.t, pair.db.QueryRow(query).Scan(&n))

@@ -91,7 +91,6 @@ func TestReplicasShareWaits(t *testing.T) {
 	}
 }
 
-// countRequests counts the requests for which matches returns true.
 func countRequests(requests []platformRequest, matches func(platformRequest) bool) (n int) {
 	for _, call := range requests {
 		if matches(call) {

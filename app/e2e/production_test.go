@@ -149,8 +149,9 @@ func newProductionHost(t *testing.T) *productionHost {
 	return host
 }
 
-// environment returns environment variables for the shell blocks and the service. They replace
-// settings of the documented server: the addresses of Microsoft 365 and DNS, and the ports.
+// environment returns environment variables for the shell blocks and the service. The TENANTRY_
+// variables replace settings of the documented server: the addresses of Microsoft 365 and DNS, and
+// the ports.
 func (h *productionHost) environment() []string {
 	env := append([]string{
 		"PATH=" + h.root + "/bin:" + os.Getenv("PATH"), "HOME=" + h.root, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0",

@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// withDNSConnection connects the account to the simulated Cloudflare.
 func (c caller) withDNSConnection() caller { return c.withDNSConnectionTo("cloudflare") }
 
 // withDNSConnectionTo connects the account to the simulated DNS provider.
@@ -300,7 +299,6 @@ func (m *manyDomains) currentTenant(d provisionedDomain) accountTenant {
 	return tenant
 }
 
-// startRuns requests the provisioning of each domain.
 func (m *manyDomains) startRuns() {
 	m.t.Helper()
 	for i, d := range m.domains {
@@ -361,7 +359,6 @@ func (m *manyDomains) waitForRuns() {
 	}
 }
 
-// openRuns returns the runs that have not ended.
 func (m *manyDomains) openRuns() (runs []object) {
 	m.t.Helper()
 	for i := 0; i < len(m.domains); i += domainsPerAccount {

@@ -169,7 +169,6 @@ func newProxyFixture(t *testing.T) *proxyFixture {
 	return fixture
 }
 
-// freePort returns a loopback port on which nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(testserver.FreeAddress(t))

@@ -32,7 +32,6 @@ func TestServeOpensTwoListeners(t *testing.T) {
 	}
 }
 
-// listenerCount returns the number of TCP sockets on which a process listens.
 func listenerCount(t *testing.T, pid int) (n int) {
 	t.Helper()
 	listening := map[string]bool{}

@@ -110,7 +110,6 @@ func parseZoneLines(zone, text string) []zoneLine {
 	return out
 }
 
-// expectedItem returns the expected plan item of a purpose.
 func (c zoneCase) expectedItem(purpose dns.Purpose) string {
 	return cmp.Or(c.want[purpose], "create missing")
 }
