@@ -5,14 +5,10 @@ package apptest
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/secrets"
@@ -23,23 +19,6 @@ import (
 
 // HangTimeout is a time limit that only a hanging test reaches, even on a slow machine.
 const HangTimeout = 5 * time.Minute
-
-// Main runs the tests of a package, which fail if a goroutine is left. goleak.VerifyTestMain waits
-// only half a second for goroutines to end, which is too short on a slow machine.
-func Main(m *testing.M) {
-	code := m.Run()
-	for deadline := time.Now().Add(time.Minute); code == 0; {
-		err := goleak.Find()
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
 
 // Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {

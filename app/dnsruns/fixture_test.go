@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
@@ -262,5 +263,5 @@ func TestMain(m *testing.M) {
 		runSecondProcess(point)
 		return
 	}
-	apptest.Main(m)
+	leaks.VerifyTestMain(m)
 }

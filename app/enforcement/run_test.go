@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
@@ -25,7 +26,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestMain(m *testing.M) { apptest.Main(m) }
+func TestMain(m *testing.M) { leaks.VerifyTestMain(m) }
 
 var (
 	must     = apptest.Must

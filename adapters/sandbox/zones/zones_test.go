@@ -13,11 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	wire "github.com/miekg/dns"
+
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
-	"go.uber.org/goleak"
+	"github.com/tenantry/tenantry/adapters/testserver/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.VerifyTestMain(m) }
 
 func openStore(t *testing.T) (*zones.Store, *zones.Server) {
 	t.Helper()
