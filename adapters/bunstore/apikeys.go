@@ -290,7 +290,7 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.ParseOrZero(id)).
 			Where("k.revoked_at IS NULL").Scan(ctx)
 		if err != nil {
-			return orNotFound(err, keyRevoked())
+			return orNotFound(err, access.RevokedError())
 		}
 		if err := retireSecrets(ctx, tx, row, storedTime(fresh.CreatedAt), storedTime(oldUntil)); err != nil {
 			return err
@@ -336,7 +336,7 @@ func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id str
 			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.ParseOrZero(id)).Where("revoked_at IS NULL").
 			Returning("*").Scan(ctx)
 		if err != nil {
-			return orNotFound(err, keyRevoked())
+			return orNotFound(err, access.RevokedError())
 		}
 		before := row.withoutBounds()
 		before.RevokedAt = time.Time{}
@@ -344,8 +344,6 @@ func (s *Store) RevokeOwnKey(ctx context.Context, owner access.AccountID, id str
 		return s.storeAnswer(ctx, tx, storedAnswer)
 	})
 }
-
-func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
 
 // AddKey implements ports.IssuedKeys.
 func (s *Store) AddKey(ctx context.Context, key access.Key) error {
@@ -433,7 +431,7 @@ func (s *Store) ReplaceKey(ctx context.Context, oldID string, fresh access.Key) 
 		row.AccountID = old.AccountID
 		if err := replaceKeyRow(ctx, tx, old.ID, &row); err != nil {
 			if errors.Is(err, fault.InvalidAPIKey) {
-				err = keyRevoked()
+				err = access.RevokedError()
 			}
 			return err
 		}

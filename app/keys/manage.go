@@ -83,7 +83,7 @@ func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id stri
 		return IssuedKey{}, err
 	}
 	if key.Status() == access.StatusRevoked {
-		return IssuedKey{}, fault.FromStore(fault.KeyRevoked.With("the API key is revoked"))
+		return IssuedKey{}, access.RevokedError()
 	}
 	now := s.now()
 	newKey, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, key.Name, now)

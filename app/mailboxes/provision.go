@@ -49,7 +49,7 @@ type Result struct {
 // repetition of the request continues from these rows. A reserved row counts towards the domain's
 // limit.
 func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request, encoder ports.AnswerEncoder[[]Result]) ([]Result, error) {
-	specs, err := checkBody(r)
+	specs, err := mailbox.CheckNames(r.Mailboxes) // before the check that the account has the tenant
 	if err != nil {
 		return nil, err
 	}
@@ -81,16 +81,6 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 		return nil, err
 	}
 	return s.combineResults(ctx, acc.ID, t.GUID, results, errs)
-}
-
-// checkBody refuses an empty list of mailboxes and invalid names. Provision calls checkBody before
-// it checks that the account has the tenant.
-func checkBody(r Request) ([]mailbox.Spec, error) {
-	if len(r.Mailboxes) == 0 {
-		return nil, fault.InvalidRequest.At("the request names no mailbox",
-			fault.Field{Name: "mailboxes", Message: "empty"})
-	}
-	return mailbox.CheckNames(r.Mailboxes)
 }
 
 func checkRequest(d domain.Domain, specs []mailbox.Spec, password secret.Text) ([]mailbox.Spec, error) {

@@ -80,7 +80,6 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		change  func(*Request)
 		want    fault.Code
 	}{
-		{"no mailbox named", nil, func(r *Request) { r.Mailboxes = nil }, fault.InvalidRequest},
 		{"an empty name", nil, func(r *Request) { r.Mailboxes[0].DisplayName = " " }, fault.InvalidRequest},
 		{"an unknown domain", nil, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
 		{"an empty domain name", nil, func(r *Request) { r.Domain = "" }, fault.DomainNotFound},
@@ -101,7 +100,7 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		{"a tenant that is not ready", []func(*testing.T, *fixture){resetBootstrap}, nil, fault.ExchangeNotReady},
 		{"SMTP AUTH is disabled", []func(*testing.T, *fixture){disableSMTPAuth}, nil, fault.SMTPAuthNotEnabled},
 		// The next cases check the order of refusals when several refusals apply.
-		{"the number of mailboxes is checked before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes = "other.test", nil }, fault.InvalidRequest},
+		{"the names are checked before the domain", nil, func(r *Request) { r.Domain, r.Mailboxes[0].DisplayName = "other.test", " " }, fault.InvalidRequest},
 		{"the domain is checked before the password", nil, func(r *Request) { r.Domain, r.Password = "other.test", secret.New("x") }, fault.DomainNotFound},
 		{"the consent is revoked", []func(*testing.T, *fixture){revokeConsent}, nil, fault.AccessDenied},
 		{"the consent is checked before the state of domain and tenant", []func(*testing.T, *fixture){revokeConsent, unverifyDomain, downgradePlan, resetBootstrap}, nil, fault.AccessDenied},

@@ -52,6 +52,9 @@ func (k Key) Status() Status {
 	return StatusRevoked
 }
 
+// RevokedError returns the error for a key that is revoked.
+func RevokedError() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
+
 // DefaultOverlap is how long the old secret of a key stays valid after POST
 // /v1/keys/{key_id}/rotate, unless the caller asks for a different time.
 const DefaultOverlap = 24 * time.Hour

@@ -36,7 +36,7 @@ const (
 func (s Settings) Normalized() (Settings, error) {
 	s.DisplayName = strings.TrimSpace(s.DisplayName)
 	if utf8.RuneCountInString(s.DisplayName) > maxDisplayNameLength || strings.ContainsFunc(s.DisplayName, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return Settings{}, fault.InvalidRequest.With("a display name has at most %d printable characters", maxDisplayNameLength)
+		return Settings{}, fault.InvalidRequest.With("the display name of an account has at most %d printable characters", maxDisplayNameLength)
 	}
 	if s.SupportURL != "" && !isSupportURL(s.SupportURL) {
 		return Settings{}, fault.InvalidRequest.With("a support URL is an https URL or mailto:ADDRESS")

@@ -10,7 +10,8 @@
 //
 //   - record.go: records and record sets, and the text of TXT records.
 //   - zoneread.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
-//   - offer.go: Offer, and DesiredRecords, which derives the records that a domain must have.
+//   - offer.go: Offer, the records that the mail platform specifies for a domain.
+//   - desired.go: DesiredRecords, which derives the records that a domain must have.
 //   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
 //   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spfparse.go parses
 //     SPF records and spftree.go counts their lookups.

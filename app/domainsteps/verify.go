@@ -14,9 +14,18 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/observation"
-	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
+
+// VerifyByID asks the mail platform to verify a domain, and stores the result. It fails with
+// verification_failed when the platform does not see the verification record.
+func (s *Steps) VerifyByID(ctx context.Context, owner access.AccountID, domainID string) error {
+	_, d, err := s.loadWithConsent(ctx, owner, domainID)
+	if err == nil {
+		_, err = s.VerifyAndStore(ctx, owner, d)
+	}
+	return err
+}
 
 // VerifyAndStore asks the platform to verify a domain, and stores the result.
 func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
@@ -117,74 +126,4 @@ func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (f
 		return err
 	})
 	return found, err
-}
-
-// StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the
-// public DNS before it calls the platform, because the platform caches for a long time that a
-// record is missing.
-func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	if d.Signing.Selector1.Name == "" {
-		return domain.Domain{}, signingNotCreated()
-	}
-	if err := s.checkPublished(ctx, owner, d); err != nil {
-		return domain.Domain{}, err
-	}
-	if err := enableSigning(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
-		return domain.Domain{}, s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
-	}
-	d.DKIMEnabled, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
-	return reconcile.SaveDomain(ctx, s.Domains, owner, d)
-}
-
-// checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS, or if the
-// DNS cannot be read.
-func (s *Steps) checkPublished(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
-	if err != nil {
-		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
-	}
-	selector1, selector2 := dns.SelectorStates(zoneRead, d.Signing)
-	if selector1 != dns.SelectorPropagated || selector2 != dns.SelectorPropagated {
-		return fault.DKIMNotReady.With("selector1 is %s, selector2 is %s in the DNS", selector1, selector2)
-	}
-	return nil
-}
-
-// enableSigning starts signing at the platform. It resolves an unknown outcome by reading the
-// signing state.
-func enableSigning(ctx context.Context, platform ports.MailTenant, name string) error {
-	return reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
-		return platform.EnableSigning(ctx, name)
-	}, func(ctx context.Context) (bool, error) {
-		var found dns.Signing
-		err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
-			found, err = platform.Signing(ctx, name)
-			return err
-		})
-		return found.Enabled, err
-	})
-}
-
-// FetchSigning returns d with the signing state that the platform reports. It stores nothing,
-// except a revocation of the tenant's consent.
-func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
-	if err := t.CheckConsent(); err != nil {
-		return d, err
-	}
-	err := reconcile.Call(ctx, func(ctx context.Context) error {
-		began := s.Now()
-		found, err := s.Platform.For(t.GUID).Signing(ctx, d.Name)
-		if err == nil {
-			d = d.WithSigning(found, began)
-		}
-		return err
-	})
-	return d, s.RecordLostConsent(ctx, owner, t.GUID, err)
-}
-
-// RecordLostConsent returns err, joined with the store's error if storing fails. If err is
-// access_denied because the tenant's consent was revoked, RecordLostConsent first stores the
-// revocation.
-func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.RecordIfRevoked(ctx, owner, id, err)
 }
