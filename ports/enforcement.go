@@ -16,18 +16,18 @@ import (
 type EnforcementEvents interface {
 	// RecordEvents adds events, all or none. Events whose ids are already stored are ignored.
 	RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error
-	// Events returns a page of an account's events, newest first, and the total number of events,
-	// both from one snapshot. A larger offset does not make the call slower. If q names a tenant
-	// that the account does not have now, Events fails with tenant_not_found. The events of a
-	// deleted tenant appear only in queries without a tenant.
+	// Events returns a page of an account's events, newest first, and the number of all events that
+	// match q, both from one snapshot. A larger offset does not make the call slower. If q names a
+	// tenant that the account does not have now, Events fails with tenant_not_found. The events of
+	// a deleted tenant appear only in queries without a tenant.
 	Events(ctx context.Context, owner access.AccountID, q EventQuery) (EventPage, error)
 	// DeleteEvents deletes the events of whole UTC days that ended at or before the given time. It
-	// returns the number of deleted events. It deletes one day of one account at a time, so an
+	// returns the number of deleted events. It deletes in batches, oldest events first, so an
 	// interrupted call can be repeated.
 	DeleteEvents(ctx context.Context, before time.Time) (int, error)
 }
 
-// EventQuery selects events. Empty fields select all.
+// EventQuery selects events. An empty Tenant or Action selects all. Limit must be positive.
 type EventQuery struct {
 	Tenant        tenant.GUID
 	Action        sendlimit.Action

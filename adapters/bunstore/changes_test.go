@@ -187,7 +187,7 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(fixture.blockChange(1, 26))))
 		log.requireTypes(t, "block", event.MailboxBlocked)
 		discovery := ports.DiscoveryResult{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(box.Address, "new@a.test")}
-		saveSecondDiscovery(t, s, fixture.owner, fixture.guid, discovery)
+		saveDiscoveryAfterMiss(t, s, fixture.owner, fixture.guid, discovery)
 		log.requireTypes(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readinessChanged)
 	})
 }
@@ -265,7 +265,7 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, job4}, nil))
 		saveJobStatus(t, s, claimJob(t, s, job3.ID, hourLater), provisioning.Completed)
 		log.requireTypes(t, "one of two")
-		saveSecondDiscovery(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
+		saveDiscoveryAfterMiss(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
 		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
 }

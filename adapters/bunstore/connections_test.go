@@ -341,7 +341,7 @@ func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, address
 	for _, address := range addresses {
 		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{Address: address})
 	}
-	saveSecondDiscovery(t, s, fixture.owner, fixture.domain.TenantGUID, discovery)
+	saveDiscoveryAfterMiss(t, s, fixture.owner, fixture.domain.TenantGUID, discovery)
 	mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.domain.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range mailboxes {

@@ -21,35 +21,35 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// discoveryStart is the time at which the first discovery of a test begins.
+// discoveryStart is the time at which a discovery of a test begins, unless the test says otherwise.
 var discoveryStart = now.Add(time.Minute)
 
 func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
 	t.Helper()
-	saveSecondDiscovery(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
+	saveDiscoveryAfterMiss(t, s, owner, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveSecondDiscovery stores the discovery found. For each list that found has, it first marks the
-// stored domains or mailboxes as missing since an earlier discovery. SaveDiscovery can then remove
-// those that the list does not contain.
-func saveSecondDiscovery(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
+// saveDiscoveryAfterMiss stores a discovery. For each list that the discovery has, it first marks
+// the domains or mailboxes that were stored before as missing since an earlier discovery.
+// SaveDiscovery can then remove those that the list does not contain.
+func saveDiscoveryAfterMiss(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
-	for table, rows := range map[string]string{"domain_observations": "domains", "mailbox_observations": "mailboxes"} {
-		if rows == "domains" && found.Domains == nil || rows == "mailboxes" && found.Mailboxes == nil {
+	for observations, table := range map[string]string{"domain_observations": "domains", "mailbox_observations": "mailboxes"} {
+		if table == "domains" && found.Domains == nil || table == "mailboxes" && found.Mailboxes == nil {
 			continue
 		}
-		execSQL(t, s, "INSERT INTO "+table+` ("account_id", id, observed, missing_since) SELECT r.account_id, r.id, '{}', ? FROM `+rows+
+		execSQL(t, s, "INSERT INTO "+observations+` ("account_id", id, observed, missing_since) SELECT r.account_id, r.id, '{}', ? FROM `+table+
 			" AS r JOIN tenants AS t ON t.account_id = r.account_id AND t.id = r.tenant_id WHERE t.account_id = ? AND t.guid = ? AND r.stored_at <= ? "+
 			"ON CONFLICT (account_id, id) DO UPDATE SET missing_since = EXCLUDED.missing_since", since, accountKey(owner), string(id), storedTime(found.Began))
 	}
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
-// discoverNoMailboxes stores a discovery that began at the time at and found no mailboxes.
-func discoverNoMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time) {
+// discoverNoMailboxes stores a discovery that began at this time and found no mailboxes.
+func discoverNoMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, began time.Time) {
 	t.Helper()
-	found := ports.DiscoveryResult{Began: at, At: at, Mailboxes: []mailbox.Platform{}}
+	found := ports.DiscoveryResult{Began: began, At: began, Mailboxes: []mailbox.Platform{}}
 	must(t, "discover no mailboxes", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 

@@ -128,7 +128,7 @@ func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
-		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
+		requireNotClaimed(t, "a leased job, long after by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
 		requireLeaseHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), first, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
 			_, isClaimed, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)

@@ -370,7 +370,7 @@ func TestLaterMailboxDoesNotInheritTheLimitOfARemovedOne(t *testing.T) {
 				if removed {
 					must(t, "remove", s.RemoveMailbox(t.Context(), fixture.owner, ada, now.Add(time.Hour), nil))
 				} else {
-					saveSecondDiscovery(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
+					saveDiscoveryAfterMiss(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
 					missed := reserve(now.Add(2 * time.Hour))
 					must(t, "release", s.ReleaseMailbox(t.Context(), fixture.owner, missed.ID, missed.ReservedAt))
 					want = 5

@@ -296,7 +296,7 @@ func TestPolicyOfHiddenDomainIsKept(t *testing.T) {
 // discoverMailboxes stores a discovery that ended at this time and found exactly these mailboxes.
 func discoverMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, addresses ...string) {
 	t.Helper()
-	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(addresses...)})
+	saveDiscoveryAfterMiss(t, s, owner, id, ports.DiscoveryResult{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(addresses...)})
 }
 
 // unblockEvent returns the event that is recorded when a discovery removes a blocked mailbox.
@@ -398,7 +398,7 @@ func TestDiscoveryDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		block := other.blockChange(0, 8)
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
-		saveSecondDiscovery(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
+		saveDiscoveryAfterMiss(t, s, fixture.owner, fixture.guid, ports.DiscoveryResult{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
 		other.requireEvents(t, s, block.Event)
 		fixture.requireEvents(t, s)
 	})

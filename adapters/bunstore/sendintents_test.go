@@ -37,7 +37,7 @@ func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, claim ports.
 // removeAllMailboxes stores a discovery that found no mailboxes.
 func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
+	saveDiscoveryAfterMiss(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
 }
 
 func TestIntentsAreKeptUntilNextPassSavesItsOwn(t *testing.T) {

@@ -54,7 +54,7 @@ func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id t
 // removeAllDomains stores a discovery that found no domains.
 func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	saveSecondDiscovery(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
+	saveDiscoveryAfterMiss(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Domains: []domain.Platform{}})
 }
 
 func requireNoPolicy(t testing.TB, label string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {

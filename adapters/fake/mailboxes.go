@@ -135,13 +135,14 @@ func (c tenantClient) Rename(ctx context.Context, address, displayName string) e
 func (c tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
 	return c.call(ctx, "RemoveMailbox", objectID, func(t *tenantState) (bool, error) {
 		for address, m := range t.mailboxes {
-			if m.ObjectID == objectID && c.p.now.Before(m.CreatedAt.Add(t.Lag.Directory)) {
+			if m.ObjectID != objectID {
+				continue
+			}
+			if c.p.now.Before(m.CreatedAt.Add(t.Lag.Directory)) {
 				return false, notReady("the directory does not show the account yet")
 			}
-			if m.ObjectID == objectID {
-				delete(t.mailboxes, address)
-				return true, nil
-			}
+			delete(t.mailboxes, address)
+			return true, nil
 		}
 		return false, nil
 	})

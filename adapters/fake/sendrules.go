@@ -169,7 +169,7 @@ func (c tenantClient) RemoveRule(ctx context.Context, scope string) error {
 func (c tenantClient) RemoveRules(ctx context.Context) error {
 	return c.changeRules(ctx, "RemoveRules", "", func(t *tenantState) (bool, error) {
 		countBefore := len(t.rules)
-		for name := range maps.Clone(t.listedRules()) {
+		for name := range t.listedRules() {
 			if sendlimit.IsRuleName(name) {
 				delete(t.rules, name)
 			}
@@ -179,13 +179,17 @@ func (c tenantClient) RemoveRules(ctx context.Context) error {
 }
 
 func (p *Platform) makeRule(t *tenantState, scope string, mailboxes []string, enabled bool) *ruleState {
-	p.serial++
 	name := sendlimit.RuleName(scope)
 	created := &ruleState{changedAt: p.now, Rule: sendlimit.Rule{
-		ID: fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial), Name: name, Enabled: enabled, Lists: normalized(mailboxes),
+		ID: p.newRuleID(), Name: name, Enabled: enabled, Lists: normalized(mailboxes),
 	}}
 	t.rules[name] = created
 	return created
+}
+
+func (p *Platform) newRuleID() string {
+	p.serial++
+	return fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
 }
 
 // normalized returns the addresses in lower case, sorted and without duplicates.
@@ -207,9 +211,7 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	t := p.tenants[id]
 	defer t.recordBlockChanges()
 	if t.rules[r.Name] == nil {
-		p.serial++
-		r.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", p.serial)
-		r.Altered = true
+		r.ID, r.Altered = p.newRuleID(), true
 		t.rules[r.Name] = &ruleState{changedAt: p.now, Rule: r}
 		return
 	}
@@ -218,8 +220,8 @@ func (p *Platform) SetRule(id tenant.GUID, r sendlimit.Rule) {
 	})
 }
 
-// FreezeRuleList makes all later lists of rules show the present rules, like a lagging replica.
-// RemoveRules then removes only the rules in that list.
+// FreezeRuleList makes later calls return the list of rules as it is now, like a lagging replica.
+// RemoveRules then removes only the rules in this list.
 func (p *Platform) FreezeRuleList(id tenant.GUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

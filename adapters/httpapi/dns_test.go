@@ -61,7 +61,8 @@ func member(body map[string]any, path string) any {
 	return v
 }
 
-// TestDNSPlansMatchTheDocument checks plans of unusual zones and of failed reads.
+// TestDNSPlansMatchTheDocument checks that plans of unusual zones and of failed reads match the
+// OpenAPI document. The client compares each answer with it.
 func TestDNSPlansMatchTheDocument(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	txtRecord := func(name, content string) dns.Record {

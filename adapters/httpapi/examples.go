@@ -16,16 +16,16 @@ import (
 
 // These values occur in several examples of the OpenAPI document.
 const (
-	exampleTenantID   = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
-	exampleResourceID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
-	exampleDomainID   = "019a52c1-1b20-7f60-9c77-2f4be8a0d002"
-	exampleMailboxID  = "019a52c4-90c8-7d11-8a3f-71b6f2e4c003"
-	exampleSyncRunID  = "019a52c5-33d4-7aa2-b0c6-5e9d18f7b004"
-	exampleDomain     = "example.com"
-	exampleBuiltin    = "contoso.onmicrosoft.com"
-	exampleAddress    = "ana@example.com"
-	exampleSPF        = "v=spf1 include:spf.protection.outlook.com -all"
-	exampleMX         = "example-com.mail.protection.outlook.com"
+	exampleTenantID      = "5d1a8f6c-2f43-4a7b-9d10-6c0f3b7e9a21"
+	exampleResourceID    = "019a52c0-7a10-7c3e-8b55-0d6a41c0f001"
+	exampleDomainID      = "019a52c1-1b20-7f60-9c77-2f4be8a0d002"
+	exampleMailboxID     = "019a52c4-90c8-7d11-8a3f-71b6f2e4c003"
+	exampleSyncRunID     = "019a52c5-33d4-7aa2-b0c6-5e9d18f7b004"
+	exampleDomain        = "example.com"
+	exampleBuiltinDomain = "contoso.onmicrosoft.com"
+	exampleAddress       = "ana@example.com"
+	exampleSPF           = "v=spf1 include:spf.protection.outlook.com -all"
+	exampleMX            = "example-com.mail.protection.outlook.com"
 )
 
 var exampleTime = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
@@ -43,15 +43,15 @@ var exampleConnectURL = connectURL{
 var exampleConnectSession = connectSession{Status: "connected", TenantID: pointerTo(exampleTenantID), ExpiresAt: exampleTime.Add(15 * time.Minute)}
 
 var exampleTenantList = tenantList{Count: 1, Tenants: []tenantSummary{{
-	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleDomain,
+	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltinDomain, DefaultDomain: exampleDomain,
 	DomainCount: 1, MailboxCount: 3, DiscoveryCompleted: true, ExchangeBootstrapStatus: "ready",
 	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime,
 }}}
 
 var exampleTenantDetail = tenantDetail{
-	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleBuiltin,
+	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltinDomain, DefaultDomain: exampleBuiltinDomain,
 	DomainCount: 1, DiscoveryCompleted: true, ExchangeBootstrapStatus: "ready", SMTPAuthOrgEnabled: true,
-	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: pointerTo("admin@" + exampleBuiltin),
+	ConsentedAt: &exampleTime, LastSyncAt: &exampleTime, ConnectedBy: pointerTo("admin@" + exampleBuiltinDomain),
 	Readiness: readiness{Consent: "granted", ExchangeBootstrap: "ready", SMTPAuth: "enabled", Discovery: "completed",
 		DomainsTotal: 1, NextStep: pointerTo("verify_domain"), Headroom: nullable[headroom]{&headroom{
 			ExternalRecipientLimit: 14259, SendsToday: 900, SendsTodayAt: &exampleTime, Remaining: 13359, UtilizationPct: 6.3, EmailLicenses: 25, EstimatedAt: exampleTime}}},

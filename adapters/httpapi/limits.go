@@ -164,7 +164,7 @@ type sendPolicy struct {
 type limitWork struct {
 	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"created: this request created the policy or its rule. If the scope had no mailboxes when the policy was created, a later request can create the rule. updated: this request changed the policy or its rule. unchanged: it changed neither."`
 	RuleName string  `json:"rule_name" doc:"The name of the mail flow rule in the tenant."`
-	RuleID   *string `json:"rule_id" doc:"The mail platform's id of the rule, null until the rule is created."`
+	RuleID   *string `json:"rule_id" doc:"The mail platform's id of the rule, null if the rule does not exist yet."`
 	Message  string  `json:"message" doc:"The outcome as a sentence."`
 }
 

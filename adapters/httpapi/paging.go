@@ -15,14 +15,13 @@ type pageInput struct {
 	After string `query:"after"`
 }
 
-// query returns the page that the request asks for. list is the name that the cursors of the list
-// contain.
-func (in *pageInput) query(list string) (page.Query, error) {
+// query converts the parameters to a page.Query. The cursors of the list contain listName.
+func (in *pageInput) query(listName string) (page.Query, error) {
 	q := page.Query{Limit: page.DefaultLimit}
 	var parser queryParser
 	parser.integer("limit", in.Limit, 1, page.MaxLimit, &q.Limit)
 	var err error
-	if q.After, err = page.Decode(list, in.After); err != nil {
+	if q.After, err = page.Decode(listName, in.After); err != nil {
 		parser.refuse("after", "must be a next_cursor of this list")
 	}
 	return q, parser.err()
@@ -57,13 +56,13 @@ func parseTime(raw string) (time.Time, error) {
 }
 
 // sequenceCursor returns the cursor of a sequence number in the named list.
-func sequenceCursor(list string, sequence int64) string {
-	return page.Cursor(strconv.FormatInt(sequence, 10)).Encode(list)
+func sequenceCursor(listName string, sequence int64) string {
+	return page.Cursor(strconv.FormatInt(sequence, 10)).Encode(listName)
 }
 
 // decodeSequenceCursor returns the sequence number that sequenceCursor encoded.
-func decodeSequenceCursor(list, text string) (int64, error) {
-	cursor, err := page.Decode(list, text)
+func decodeSequenceCursor(listName, text string) (int64, error) {
+	cursor, err := page.Decode(listName, text)
 	if err != nil {
 		return 0, err
 	}

@@ -175,14 +175,14 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client, b := redisClient(t, server), testBucket(2)
 	l := openShared(t, longTimeoutOptions(server))
-	ago := func(d time.Duration) any { return time.Now().Add(-d).UnixMicro() }
+	fromNow := func(d time.Duration) any { return time.Now().Add(d).UnixMicro() }
 	for name, tt := range map[string]struct {
 		counted []any // the times of counted requests
 		allowed bool
 	}{
-		"back by less than a window": {[]any{ago(-b.Window / 2), ago(-b.Window / 2)}, false},
-		"back by more":               {[]any{ago(-3 * b.Window), ago(-3 * b.Window)}, true},
-		"forward by more":            {[]any{ago(2 * b.Window), ago(2 * b.Window)}, true},
+		"clock set back by half a window":  {[]any{fromNow(b.Window / 2), fromNow(b.Window / 2)}, false},
+		"clock set back by three windows":  {[]any{fromNow(3 * b.Window), fromNow(3 * b.Window)}, true},
+		"clock set forward by two windows": {[]any{fromNow(-2 * b.Window), fromNow(-2 * b.Window)}, true},
 	} {
 		b.Key = name
 		if _, err := redis.DoContext(client, t.Context(), "RPUSH", append([]any{"tenantry:bucket:" + name}, tt.counted...)...); err != nil {

@@ -45,7 +45,8 @@ type Status struct {
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
 	// ConsecutiveFailures counts the failures in a row. A failure is a failed start, or the exit of
-	// a process that has answered no call. An exit after Host.Kill is not a failure.
+	// a process that has answered no call. An exit after Host.Kill does not count, nor does a
+	// failure after which the previous version is used again.
 	ConsecutiveFailures int
 	LastError           error     // the error of the last failure or rejected upgrade, nil before the first error
 	RetryAt             time.Time // the earliest time of the next start, zero or past if a start is allowed now
@@ -67,7 +68,6 @@ func (s *supervisor) status() Status {
 		Name: s.entry.Name, Version: s.entry.Version, State: Idle,
 		Starts: s.starts, Hangs: s.hangs, ConsecutiveFailures: s.consecutiveFailures, LastError: s.lastError, RetryAt: s.retryAt,
 	}
-	_, crashLoop := s.policy.restartDelay(max(s.consecutiveFailures, 1))
 	switch {
 	case s.isClosed:
 		reported.State = Closed
@@ -75,7 +75,7 @@ func (s *supervisor) status() Status {
 		reported.State, reported.PID, reported.Calls, reported.Limits = Running, s.running.process.PID(), s.running.calls, s.running.process.Limits()
 	case s.starting != nil:
 		reported.State = Starting
-	case crashLoop:
+	case s.consecutiveFailures >= s.policy.CrashLimit:
 		reported.State = CrashLoop
 	case time.Now().Before(s.retryAt):
 		reported.State = Waiting

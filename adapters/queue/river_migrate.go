@@ -24,8 +24,9 @@ const migrationLock = 7_365_001_827_364_502
 // wakeupTable is the name of the table of wake-ups, and of the migration that creates the table.
 const wakeupTable = "wakeup"
 
-// Migrate creates the table of wake-ups, and applies the missing migrations of River's tables. It
-// returns the names of the migrations that were missing. Processes may call it at the same time.
+// Migrate creates the schema and the table of wake-ups, and applies the missing migrations of
+// River's tables. It returns the names of the migrations that were missing. Processes may call it
+// at the same time.
 func Migrate(ctx context.Context, url string) (missing []string, err error) {
 	pool, err := connect(ctx, url, nil)
 	if err != nil {
@@ -102,7 +103,8 @@ func missingMigrations(ctx context.Context, pool *pgxpool.Pool) ([]string, error
 		}
 	}
 	// The name includes the schema, so that PostgreSQL returns an error if the user may not use the
-	// schema. Without the schema, all migrations would count as missing.
+	// schema. A name without the schema would only not be found, and the table would count as
+	// missing.
 	var exists bool
 	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", schema+"."+wakeupTable).Scan(&exists); err != nil {
 		return nil, fmt.Errorf("read the queue's migrations: %w", err)

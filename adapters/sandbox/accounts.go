@@ -102,7 +102,7 @@ func (c *controller) addBoundedKey(r *http.Request) (any, error) {
 }
 
 // setPlan sets the plan of an account, and whether the account is active. Without tenant_slots, the
-// account keeps its own number of slots.
+// number of slots that was set for the account stays.
 func (c *controller) setPlan(r *http.Request) (any, error) {
 	var in struct {
 		Plan   string `json:"plan"`
@@ -126,8 +126,8 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 	return emptyResponse{}, err
 }
 
-// setAccount changes the settings that the request's body contains.
-func (c *controller) setAccount(r *http.Request) (any, error) {
+// setSettings changes the settings that the request's body contains.
+func (c *controller) setSettings(r *http.Request) (any, error) {
 	var in struct {
 		ReturnHosts *[]string `json:"return_hosts"`
 		DisplayName *string   `json:"display_name"`

@@ -59,7 +59,7 @@ func (env *Environment) Control(s Services) http.Handler {
 		"POST /accounts":                      controls.addAccount,
 		"POST /accounts/{id}/plan":            controls.setPlan,
 		"POST /accounts/{id}/dns-connections": controls.connectDNS,
-		"POST /accounts/{id}/settings":        controls.setAccount,
+		"POST /accounts/{id}/settings":        controls.setSettings,
 		"POST /accounts/{id}/keys":            controls.addBoundedKey,
 		"POST /accounts/{id}/sign-in-link":    notYet,
 		"POST /tenants":                       controls.addTenant,

@@ -18,7 +18,7 @@ import (
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	idOfBob := fx.createIntegrationOf(t, fx.bob, "instantly")
+	bobsIntegration := fx.createIntegrationOf(t, fx.bob, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.instantly.DropAccount(fx.anna.Address)
 	fx.advance(6 * time.Hour)
@@ -31,10 +31,10 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 		owners[wakeup.ID] = wakeup.Account
 		// The queue uses the clock of the machine, not that of the service.
 		if wait := time.Until(wakeup.At); wait < -time.Minute || wait >= 5*time.Minute || n > 0 && !wakeup.At.After(woken[n-1].At) {
-			t.Errorf("wake-up %d comes after %s", n, wait)
+			t.Errorf("wake-up %d is due in %s, want less than 5 minutes, and later than the wake-up before it", n, wait)
 		}
 	}
-	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, secondID: fx.ann.ID, idOfBob: fx.bob.ID}, owners); diff != "" {
+	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, secondID: fx.ann.ID, bobsIntegration: fx.bob.ID}, owners); diff != "" {
 		t.Fatal(diff)
 	}
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})

@@ -19,11 +19,6 @@ type keysetKeyRow struct {
 	Status string `json:"status"`
 }
 
-// Columns implements cli.Row.
-func (k keysetKeyRow) Columns() [][2]string {
-	return [][2]string{{"KEY", k.KeyID}, {"STATUS", k.Status}}
-}
-
 type keysetRow struct {
 	File    string         `json:"keyset_file"`
 	Primary string         `json:"primary_key_id"`
@@ -84,7 +79,7 @@ func keysetCommand() *cobra.Command {
 	rotate.Flags().BoolVar(&stage, "stage", false, "only add the key; the next rotation starts to encrypt with it")
 	list := &cobra.Command{
 		Use:   "list",
-		Short: "List the ids of the keys, oldest first; never the keys themselves",
+		Short: "List the ids and statuses of the keys, oldest first; never the keys themselves",
 		RunE:  withKeyset(func() keysetOperation { return keysetOperation{run: secrets.Keys} }),
 	}
 	for _, cmd := range []*cobra.Command{create, rotate, list} {
@@ -95,8 +90,8 @@ func keysetCommand() *cobra.Command {
 }
 
 // withKeyset returns a RunE that runs an operation and shows the keyset. If the operation changes
-// the keyset, the RunE records the change in the audit log. It calls chooseOperation after the
-// flags are parsed.
+// the keyset, the RunE records the change in the audit log of the database, if there is a database.
+// It calls chooseOperation after the flags are parsed.
 func withKeyset(chooseOperation func() keysetOperation) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)

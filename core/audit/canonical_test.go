@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCanonicalJSONFollowsRFC8785 uses an example of RFC 8785 in each case that names a section.
+// TestCanonicalJSONFollowsRFC8785 has examples of RFC 8785 in the cases that name a section.
 func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{
@@ -37,7 +37,7 @@ func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 	}
 }
 
-func TestValuesWithoutCanonicalFormAreRefused(t *testing.T) {
+func TestValuesThatEntriesCannotHaveAreRefused(t *testing.T) {
 	for _, value := range []any{json.Number("1.5"), json.Number("9007199254740993"), json.Number("1e400"), int64(1 << 53), "\xff", []any{1}, map[string]any{"\xff": nil}} {
 		if got, err := appendCanonical(nil, value); err == nil {
 			t.Errorf("%v became %s, want an error", value, got)

@@ -81,7 +81,7 @@ func permute(n int, visit func([]int)) {
 	extend()
 }
 
-func TestUnverifiedDomainStartsOver(t *testing.T) {
+func TestUnverifiedDomainLosesMailAndSigning(t *testing.T) {
 	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIMEnabled: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
 	at := time.Unix(9, 0)
@@ -91,10 +91,10 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 	}
 }
 
-// TestReplicaKeepsAVerifiedDomain checks an unverified state that is read soon after a
+// TestLaggingReadDoesNotUnverifyADomain checks an unverified state that is read soon after a
 // verification. The read may come from a lagging replica, so the domain stays verified. The read
 // still sets Observed.Change, because the domain may have been removed and added again.
-func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
+func TestLaggingReadDoesNotUnverifyADomain(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
 	d.Observed.Verified = observation.HeldUntil(verifiedAt)
@@ -111,9 +111,9 @@ func TestReplicaKeepsAVerifiedDomain(t *testing.T) {
 	}
 }
 
-// TestReplicaKeepsServiceRecords checks a read without service records. A domain that the mail
-// server accepts has them, so the read comes from a lagging replica.
-func TestReplicaKeepsServiceRecords(t *testing.T) {
+// TestLaggingReadDoesNotRemoveServiceRecords checks reads without service records. A verified domain
+// that is ready for mail has service records, so a read without them comes from a lagging replica.
+func TestLaggingReadDoesNotRemoveServiceRecords(t *testing.T) {
 	service, ownership := []dns.Record{{Name: "service"}}, []dns.Record{{Name: "ownership"}}
 	for _, tt := range []struct {
 		name                string

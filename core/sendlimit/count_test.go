@@ -91,7 +91,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 	}
 }
 
-// TestCountsMatchLateTrace reads a trace whose rows are repeated, unordered and late. A row may
+// TestCountsMatchLateTrace reads a trace whose rows are repeated, newest first and late. A row may
 // appear at any time on the day of its message. A row that appears on a later day appears less than
 // MaxTraceDelay after the message. Each message counts once, on its day, and no count decreases.
 func TestCountsMatchLateTrace(t *testing.T) {

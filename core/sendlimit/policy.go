@@ -35,7 +35,7 @@ const TenantWide = ""
 // Covering returns the scope whose policy applies to the mailboxes of a domain: the domain itself
 // if it has a policy, otherwise TenantWide. covered is false when neither has a policy.
 func (p Policies) Covering(domain string) (scope string, covered bool) {
-	if _, hasPolicy := p[domain]; hasPolicy && domain != TenantWide {
+	if _, hasPolicy := p[domain]; hasPolicy {
 		return domain, true
 	}
 	_, covered = p[TenantWide]
@@ -62,7 +62,8 @@ type Policy struct {
 	Scope  string // a domain, or TenantWide
 	// PerDay is the limit in messages, 0 until the policy has been applied for the first time.
 	PerDay int
-	// RuleID is the platform's id of the scope's rule, empty until the rule exists.
+	// RuleID is the platform's id of the scope's rule. It is empty until a call of Set has found the
+	// rule. A pass of enforcement that creates the rule does not store the id.
 	RuleID, RuleName     string
 	CreatedAt, UpdatedAt time.Time
 }
@@ -98,9 +99,9 @@ const (
 )
 
 // With returns the policy with a new limit and the platform's rule r. The result says whether the
-// call created the policy or its rule, updated one of them, or left both unchanged. If the policy
-// already has the rule that this call created, a concurrent call has found the rule, stored it and
-// reported this change. The new rule then does not count as created by this call.
+// call created the policy or its rule, updated one of them, or left both unchanged. A concurrent
+// call may find the rule that this call created, and store and report it first. This call then does
+// not report the rule as created.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 	before := p
 	p.PerDay = perDay

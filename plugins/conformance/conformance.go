@@ -15,7 +15,7 @@
 //   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
 //   - plugin.go: the checks of every plugin. lifecycle.go: the checks of the process. failures.go:
 //     the checks with a provider that fails. account.go: the checks that call the provider and are
-//     safe on a real account. calls.go: the read calls that the checks of both files make.
+//     safe on a real account. calls.go: the read calls that failures.go and account.go make.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go: the environment and
 //     more checks of a DNS provider. zoneserver.go: the zones of a check. tcp.go: providers that do
 //     not speak HTTP.
@@ -91,8 +91,8 @@ const (
 type Binary struct {
 	Path string
 	// Connect returns a connection whose base URLs all start with baseURL. Its secrets have the
-	// right form, but need not be valid. Only Mail and DNS use Connect. If it is nil, Mail fails,
-	// and DNS does not run the checks with a provider that fails.
+	// right form, but need not be valid. Only Mail and DNS use Connect. Mail requires it. If it
+	// is nil, DNS does not run the checks with a provider that fails.
 	Connect func(baseURL string) sdk.Connection
 
 	exchange *exchange // records the calls, nil in a Go test
@@ -100,7 +100,7 @@ type Binary struct {
 	limits   wire.Limits
 	// isNotHTTP is true if the plugin does not use HTTP to call its provider.
 	isNotHTTP bool
-	zone      string // the zone that readCalls looks up, empty for an unknown zone
+	zone      string // the zone that readCalls looks up; if empty, a zone that does not exist
 }
 
 // requireHTTP skips a check if the plugin does not use HTTP. Call it in checks that need an HTTP

@@ -75,7 +75,7 @@ var dnsFailureChecks = []check{
 			t.Errorf("Check returned %v, want throttled with the Retry-After of 7 seconds", err)
 		}
 	}},
-	{ID: "dns/failures/held-back", Proves: "after a Retry-After, calls of the credential send nothing until it is over", Run: func(t T, b Binary) {
+	{ID: "dns/failures/held-back", Proves: "after a Retry-After, calls of the credential send nothing until its time is over", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
 		var requests atomic.Int64
 		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

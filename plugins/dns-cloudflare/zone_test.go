@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestApplyHandlesRepeatedTexts checks pairs of TXT records that have the same text and divide it
-// into different strings. The change removes one record of a pair.
+// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the
+// same text, divided into different strings. The change removes one record of the first pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

@@ -30,18 +30,19 @@ type graphRecord struct {
 	Canonical  string `json:"canonicalName"`
 }
 
-// Records implements sdk.MailTenant. It omits the service records of services other than Email.
+// Records implements sdk.MailTenant. It omits service records that name a
+// service other than Email.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	verification, err := c.records(ctx, name, "/domains/%s/verificationDnsRecords")
+	verification, err := c.listGraphRecords(ctx, name, "/domains/%s/verificationDnsRecords")
 	if graph.Status(err) == http.StatusNotFound {
 		return domain.Records{}, call.Refuse(fault.DomainNotFound, "the tenant holds no such domain")
 	}
 	if err != nil {
 		return domain.Records{}, err
 	}
-	service, err := c.records(ctx, name, "/domains/%s/serviceConfigurationRecords")
+	service, err := c.listGraphRecords(ctx, name, "/domains/%s/serviceConfigurationRecords")
 	// Before the verification, the platform may refuse the request instead of answering with an
 	// empty list.
 	if status := graph.Status(err); status == http.StatusBadRequest || status == http.StatusNotFound {
@@ -59,7 +60,7 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 	return records, nil
 }
 
-func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]graphRecord, error) {
+func (c *tenantClient) listGraphRecords(ctx context.Context, name, pathFormat string) ([]graphRecord, error) {
 	return retryNotFound(ctx, c, func() ([]graphRecord, error) {
 		return graph.List[graphRecord](ctx, c.graph, graph.PathWith(pathFormat, name), "")
 	})

@@ -20,7 +20,7 @@ func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	s.block(sendlimit.TenantWide, s.mailboxes[1])
 	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
 	if got := s.blockedSenders(); len(got) != 0 {
-		t.Fatalf("behind a rule that stops processing, blocked are %v, want nobody", got)
+		t.Fatalf("behind a rule that stops processing, the blocked senders are %v, want none", got)
 	}
 	for _, scope := range []string{s.domain, sendlimit.TenantWide} {
 		if rules := s.listRules(); !sendlimit.RuleOf(scope, rules).Altered {
@@ -30,7 +30,7 @@ func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	s.block(s.domain, s.mailboxes[0])
 	s.block(sendlimit.TenantWide, s.mailboxes[1])
 	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:2]) {
-		t.Errorf("after Block, blocked are %v, want %v", got, s.mailboxes[:2])
+		t.Errorf("after Block, the blocked senders are %v, want %v", got, s.mailboxes[:2])
 	}
 	for _, r := range s.listRules() {
 		if r.Altered {
@@ -39,8 +39,8 @@ func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	}
 }
 
-// TestDisabledRuleIsEnabledAtTheFront checks that a rule that became disabled, and that a rule of
-// an administrator precedes, is moved to the front in the call that enables it.
+// TestDisabledRuleIsEnabledAtTheFront checks that Block moves a disabled rule before an
+// administrator's rule in the call that enables it.
 func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 	s := newSendingTenant(t, newTestEnv(t))
 	s.block(s.domain, s.mailboxes[0])
@@ -48,14 +48,14 @@ func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
 	s.block(s.domain, s.mailboxes[0])
 	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Errorf("blocked are %v, want %v", got, s.mailboxes[:1])
+		t.Errorf("the blocked senders are %v, want %v", got, s.mailboxes[:1])
 	}
 }
 
-// TestBlockIsDoneAlthoughAnotherRuleIsMovedBeforeIt lets a different client put a rule before the
+// TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule lets a concurrent call put a rule before the
 // rule of a Block, after Block has written the rule and before Block reads it. Block does not wait
 // until the rule is the first again.
-func TestBlockIsDoneAlthoughAnotherRuleIsMovedBeforeIt(t *testing.T) {
+func TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule(t *testing.T) {
 	afterWrite := func() {}
 	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.SetTransportRule, func() { afterWrite() }))
 	s.block(s.domain, s.mailboxes[0])

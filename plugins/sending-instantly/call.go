@@ -31,7 +31,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return p.callWith(ctx, p.http, method, path, out)
 }
 
-// callWith is call with a different HTTP client.
+// callWith is call with the given HTTP client.
 func (p *platform) callWith(ctx context.Context, client *http.Client, method, path string, out any) error {
 	ctx = sdk.WithMaxAnswer(ctx, maxAnswer)
 	req, err := http.NewRequestWithContext(ctx, method, p.base+prefix+path, http.NoBody)

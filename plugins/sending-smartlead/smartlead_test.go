@@ -17,18 +17,20 @@ import (
 
 // TestContract runs the contract suite of a sending platform with the plugin's code and the
 // simulator.
-func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(jsonObject{})) }
+func TestContract(t *testing.T) {
+	conformance.SendingInProcess(t, plugin(), fixtureWithQuirks(jsonObject{}))
+}
 
 // TestContractWithStringsAndEnvelopes runs the contract suite with numbers as strings and lists in
 // an envelope.
 func TestContractWithStringsAndEnvelopes(t *testing.T) {
-	conformance.SendingInProcess(t, plugin(), fixtureWith(jsonObject{"numbers_as_strings": true, "envelope": true}))
+	conformance.SendingInProcess(t, plugin(), fixtureWithQuirks(jsonObject{"numbers_as_strings": true, "envelope": true}))
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
-	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(jsonObject{}))
+	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWithQuirks(jsonObject{}))
 }
 
 func TestRetryAfterHoldsBackTheKey(t *testing.T) {

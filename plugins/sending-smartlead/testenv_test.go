@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
 )
 
-// jsonObject is a JSON object.
 type jsonObject = map[string]any
 
 // testEnv is a simulated Smartlead whose plan has no rate limits.
@@ -35,9 +34,9 @@ func (env testEnv) createConnected(addresses ...string) {
 	}
 }
 
-// fixtureWith returns a function that creates an environment for the contract suite (package
-// ports/contract). In it, the simulator with these quirks replaces Smartlead.
-func fixtureWith(quirks jsonObject) conformance.NewSendingFixture {
+// fixtureWithQuirks returns a function that creates environments for the contract suite (package
+// ports/contract). The simulator of each environment has these quirks.
+func fixtureWithQuirks(quirks jsonObject) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Send(http.MethodPut, "/quirks", quirks)

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// HostsOf returns the hosts to which calls with the connection may connect. An entry of Hosts such
-// as {api_url} becomes the host in the value of that field. A field whose value contains no host
-// adds nothing.
+// HostsOf returns the hosts of Hosts, to which calls with the connection may connect. If Hosts is
+// empty, calls may connect to every host. An entry such as {api_url} becomes the host in the value
+// of that field. A field whose value contains no host, or contains a pattern, adds nothing.
 func (d Description) HostsOf(c Connection) []string {
 	var hosts []string
 	for _, entry := range d.Hosts {
@@ -25,7 +25,9 @@ func (d Description) HostsOf(c Connection) []string {
 			if secret := c.Secrets[name].Reveal(); strings.Contains(secret, "://") {
 				value = secret
 			}
-			entry = hostIn(value)
+			if entry = hostIn(value); strings.Contains(entry, "*") {
+				entry = "" // an account must not allow more than one host
+			}
 		}
 		if entry != "" {
 			hosts = append(hosts, asciiHost(entry))
@@ -84,8 +86,8 @@ func hostIn(value string) string {
 }
 
 // asciiHost returns the plainName of a host or of a pattern such as *.example.com, with A-labels
-// instead of U-labels. The package net/http connects to A-labels, but the URL of a request has the
-// labels that the account entered.
+// instead of U-labels. Package net/http connects to A-labels, but the URL of a request has the
+// labels that the account entered. asciiHost makes the two comparable.
 func asciiHost(host string) string {
 	name, isPattern := strings.CutPrefix(host, "*.")
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {

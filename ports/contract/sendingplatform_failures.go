@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// deadlineTolerance is how long a call whose deadline is much shorter may take. It is shorter than
-// the adapters' own timeouts, so the check fails if only such a timeout ends the call.
+// deadlineTolerance is the time after which a call with a short deadline must have returned. It is
+// shorter than the adapters' own timeouts, so the check fails if only such a timeout ends the call.
 const deadlineTolerance = 10 * time.Second
 
 var sendingFailureChecks = []sendingCheck{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command lint is `go vet` with more analyzers. They find dropped errors, comparisons that miss
-// wrapped errors, and nil returned in place of an error. They also find bodies and rows that are
-// not closed, unchecked errors of rows, calls without a context, and unused assignments and
-// identifiers. `go vet` runs the command:
+// wrapped errors, and nil returned in place of an error. They also find bodies of HTTP answers and
+// SQL rows that are not closed, SQL rows whose error is not checked, calls without a context, and
+// unused assignments and identifiers. `go vet` runs the command:
 //
 //	go vet -vettool=bin/lint ./...
 //

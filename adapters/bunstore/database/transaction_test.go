@@ -151,8 +151,8 @@ func TestDeadlockIsRetried(t *testing.T) {
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		d := migratedDB(t, url(t))
-		// SQLite ignores an interruption that arrives just before the statement begins. The
-		// statement is therefore finite, and hang repeats it.
+		// SQLite ignores an interruption that arrives just before the statement begins. An endless
+		// statement would then never stop. So the statement is finite, and hang repeats it.
 		slowQuery := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
 		if IsPostgres(d) {
 			slowQuery = "SELECT pg_sleep(3600)"

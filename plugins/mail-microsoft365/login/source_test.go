@@ -26,7 +26,7 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 
 // If a renewal fails, its error decides whether the old token, which is still valid, continues to
 // be used.
-func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
+func TestAFailedRenewalKeepsTheTokenIfTheLoginHostIsUnavailable(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		number int   // AADSTS number, 0 for none
@@ -209,8 +209,8 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 }
 
 // A token without a required grant is refused, and so is each new token until the grant takes
-// effect. A caller that calls once a second must not get a new token each time. As soon as a new
-// token is accepted, the next refused token is replaced at once again.
+// effect. A caller that calls once a second must not get a new token each time. After an API has
+// accepted a new token, the next refused token is replaced without a delay.
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	s, fake, now := newTokenIssuer(t, 3600)
 	acceptedToken := "none"

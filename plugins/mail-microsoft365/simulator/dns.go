@@ -66,7 +66,7 @@ func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []
 // dnsServer asks the sandbox for the address of its DNS server.
 func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	if s.kit.World == "" {
-		return "", errors.New("no world URL is set, so the DNS server is unknown")
+		return "", errors.New("the simulator runs outside a sandbox (without --world), so the DNS server is unknown")
 	}
 	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
 	defer cancel()
@@ -83,7 +83,7 @@ func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 		Addr string `json:"addr"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 4096)).Decode(&answer); err != nil {
-		return "", fmt.Errorf("world: %w", err)
+		return "", fmt.Errorf("address of the DNS server: %w", err)
 	}
 	return answer.Addr, nil
 }

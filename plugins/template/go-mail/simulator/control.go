@@ -60,8 +60,10 @@ func createTenant(c *call) (any, error) {
 		Bootstrap string `json:"bootstrap"`
 		SMTPAuth  string `json:"smtp_auth"`
 	}
-	err := errors.Join(simulate.ReadBody(c.http, &body), simulate.OneOf("bootstrap", body.Bootstrap, "", "ready", "dehydrated", "denied"),
-		simulate.OneOf("smtp_auth", body.SMTPAuth, "", "allowed", "refused"))
+	if err := simulate.ReadBody(c.http, &body); err != nil {
+		return nil, err
+	}
+	err := errors.Join(simulate.OneOf("bootstrap", body.Bootstrap, "", "ready", "dehydrated", "denied"), simulate.OneOf("smtp_auth", body.SMTPAuth, "", "allowed", "refused"))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,8 @@ func setBehaviour(c *call) (any, error) {
 	return struct{}{}, simulate.ReadBody(c.http, &c.tenant.Behaviour)
 }
 
-// showTenant answers with the state of the consent, and the senders that each rule blocks.
+// showTenant answers with the state of the consent, and the senders of each enabled rule. An
+// enabled rule without senders blocks all mailboxes.
 func showTenant(c *call) (any, error) {
 	rules := []map[string]any{}
 	for _, r := range c.tenant.Rules {
@@ -114,7 +117,10 @@ func revokeAccess(c *call) (any, error) {
 	var body struct {
 		What string `json:"what"`
 	}
-	if err := errors.Join(simulate.ReadBody(c.http, &body), simulate.OneOf("what", body.What, "consent", "exchange_role")); err != nil {
+	if err := simulate.ReadBody(c.http, &body); err != nil {
+		return nil, err
+	}
+	if err := simulate.OneOf("what", body.What, "consent", "exchange_role"); err != nil {
 		return nil, err
 	}
 	if body.What == "consent" {
