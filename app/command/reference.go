@@ -92,7 +92,7 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
 
 - ` + "`tenantry config`" + ` shows every setting, its value and the source of the value. It does not show secrets.
 - ` + "`tenantry doctor`" + ` checks whether the settings work, for example whether the database answers, and says how to fix each problem.
-- A name in the file that is not a setting is an error. A ` + "`TENANTRY_…`" + ` variable is an error if its name is similar to a setting, or begins with ` + "`TENANTRY_PROVIDERS`" + ` and names no setting of a provider.
+- A name in the file that is not a setting is an error. A ` + "`TENANTRY_…`" + ` variable is an error if its name is similar to a setting, or begins with ` + "`TENANTRY_PROVIDERS_…`" + ` and names no setting of a provider.
   Any other unknown ` + "`TENANTRY_…`" + ` variable is only a warning, because orchestrators set variables with such names too.
 - ` + "`tenantry serve`" + ` does not start if a provider has a setting that its plugin does not know.
 - A duration is written as ` + "`30s`" + ` or ` + "`5m`" + `. The items of a list are separated by commas; in the file, a YAML list is possible too.

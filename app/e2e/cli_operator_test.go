@@ -124,7 +124,6 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"account", "create", "--email", "a@b.example", "--tenant-slots", "many"}},
 		{cli.ExitUsage, []string{"account", "list", "--log-level", "loud"}},
 		{cli.ExitUsage, []string{"account", "list", "--config", "missing.yaml"}},
-		{cli.ExitUsage, []string{"config", "--listen", "nonsense"}},
 		{cli.ExitUsage, []string{"serve", "--listen", "nonsense"}},
 		{cli.ExitUsage, []string{"serve", "--public-url", "http://tenantry.example"}},
 		{cli.ExitUsage, []string{"account", "show"}},

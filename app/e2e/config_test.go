@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/command"
 	"github.com/tenantry/tenantry/app/doctor"
 	"github.com/tenantry/tenantry/app/settings"
 )
@@ -219,5 +221,15 @@ func TestEverySettingHasAHelpText(t *testing.T) {
 			t.Errorf("field %s has the name %q and the help %q, want a unique name and a help text", field.Name, name, field.Tag.Get("help"))
 		}
 		names = append(names, name)
+	}
+}
+
+// TestInvalidSettingsAreAUsageError checks that config shows the settings and also fails if one of
+// them is invalid.
+func TestInvalidSettingsAreAUsageError(t *testing.T) {
+	t.Parallel()
+	var output strings.Builder
+	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, &output, io.Discard); code != cli.ExitUsage || !strings.Contains(output.String(), "nonsense") {
+		t.Errorf("invalid settings: exit code %d and\n%s\nwant exit code %d and the settings", code, output.String(), cli.ExitUsage)
 	}
 }
