@@ -446,7 +446,7 @@ func TestBrokenExportIsNotComplete(t *testing.T) {
 		wantLog string
 	}{
 		"an error": {func() {}, `"incomplete":true,"error":"the database is away"`},
-		"a panic":  {func() { panic("broken") }, `"msg":"panic"`},
+		"a panic":  {func() { panic("broken") }, `"incomplete":true,"error":"the operation panicked"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)

@@ -342,7 +342,10 @@ func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	renewals, reached := make(chan struct{}, 100), make(chan struct{})
 	env.options.Guard.Idempotency.Lease = keyLease
 	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: slowClaims{env.store, keyLease / 2}, renew: func(context.Context, idempotency.KeyID, string) (bool, error) {
-		<-reached // on a slow machine, this renewal can begin before the operation reaches the store
+		select {
+		case <-reached: // on a slow machine, this renewal can begin before the operation reaches the store
+		case <-time.After(testTimeout):
+		}
 		renewals <- struct{}{}
 		return false, errors.New("away")
 	}}

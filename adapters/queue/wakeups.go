@@ -98,7 +98,8 @@ RETURNING wakeup.kind, wakeup.id, account, separate_group, trace, due_at, failur
 // endWakeups records handlers that ended, and returns the seconds until the first of their wake-ups
 // is due again. $1 to $3 are the kind, id and admission of each wake-up. $4 is the delay of the
 // retry in seconds, null after a success. $5 is the number of consecutive failures. A wake-up that
-// has nothing left to do gets a due time of infinity. The statement locks rows in the order of addWakeups, so that the two do not deadlock.
+// has nothing left to do gets a due time of infinity. The statement locks rows in the order of
+// addWakeups, so that the two do not deadlock.
 const endWakeups = `
 WITH locked AS (
 	SELECT kind, id, delay, ended.failures FROM wakeup

@@ -302,9 +302,10 @@ func TestRefreshRunsInTheBackground(t *testing.T) {
 	integration := seededAccount(t, server.ready).newMailboxTenant("ada", "max").addIntegration("instantly")
 	integration.connectMailbox(0)
 	integration.connectMailbox(1)
+	integration.postponeBackgroundRefresh()
 	integration.editPlatformAccount("DELETE", 0, nil)
 	integration.editPlatformAccount("PUT", 1, object{"status": -1, "autofix_failed": true})
-	server.control("POST", "/clock", object{"advance": "7h"}) // due again, if a refresh ran before the changes
+	server.control("POST", "/clock", object{"advance": "7h"}) // due again after postponeBackgroundRefresh
 	server.killAndRestart()
 	integration.client = server.client
 	integration.eventually("a background refresh finds the changes", func() bool {

@@ -131,7 +131,11 @@ func stopUnderLoad(t *testing.T, database string) {
 	start := time.Now()
 	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	c.eventually("/readyz answers 503, or the stop is complete", func() bool {
+		isStopping := strings.Contains(p.logs.String(), `"msg":"stopping"`)
 		got, err := c.tryDo("GET", c.ready.AdminURL+"/readyz", "", nil)
+		if err == nil && isStopping && got.status == http.StatusOK {
+			t.Error("/readyz answers 200 although the service stops")
+		}
 		return err != nil || got.status == http.StatusServiceUnavailable
 	})
 	clients.Wait()

@@ -145,12 +145,15 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	checks := checksOf(report.Kind)
 	if describeErr != nil {
 		// The first check reports why the plugin cannot be described, even if Skip has a key for it.
-		// No other check can run.
+		// It also fails if the plugin starts only now. No other check can run.
 		o.Skip = nil
-		report.Results = o.runAll(ctx, checks[:1], description)
-		if first := &report.Results[0]; first.Status == Passed { // the plugin does not always start
-			first.Status, first.Messages = Failed, []string{describeErr.Error()}
+		first := checks[0]
+		run := first.run
+		first.run = func(t T, e *environment) {
+			run(t, e)
+			t.Errorf("an earlier start of the plugin failed: %v", describeErr)
 		}
+		report.Results = o.runAll(ctx, []suiteCheck{first}, description)
 		return report, ctx.Err()
 	}
 	if o.Real {

@@ -17,13 +17,13 @@ import (
 func TestHostsOfACallComeFromItsConnection(t *testing.T) {
 	d := Description{Hosts: []string{
 		"API.acme.com.", "*.Acme.net", "{url}", "{address}", "{name}", "{path}", "{ipv6}", "{ipv6_brackets}", "{ipv6_port}",
-		"{key}", "{token}", "{missing}", "{invalid}",
+		"{key}", "{token}", "{missing}", "{invalid}", "{pattern}",
 	}}
 	got := d.HostsOf(Connection{
 		Settings: map[string]string{
 			"url": " https://user@One.test:8443/v1?x=y ", "address": "two.test:53", "name": "three.test", "path": "four.test/v1",
 			"ipv6": "2001:db8::1", "ipv6_brackets": "[2001:db8::2]", "ipv6_port": "[2001:db8::3]:53",
-			"invalid": "http://[::1", "not_named": "https://other.test",
+			"invalid": "http://[::1", "pattern": "https://*.test/v1", "not_named": "https://other.test",
 		},
 		Secrets: map[string]secret.Text{
 			"key": secret.New("https://five.test#9|100%zz"), "token": secret.New("token.test"), "not_named_key": secret.New("https://other.test#1"),

@@ -19,7 +19,7 @@ import (
 
 // pipeDrainTime is how long the pipes of an exited process stay open, so that buffered output can
 // be read. Then they are closed, even if a child of the process still has them open.
-const pipeDrainTime = 10 * time.Second
+const pipeDrainTime = time.Second
 
 // processRunner is one plugin process. It implements runner.Runner of go-plugin.
 //

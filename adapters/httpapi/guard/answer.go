@@ -72,6 +72,7 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 		if a.isStream {
 			exchangeOf(r.Context()).status = a.status
 			if !done {
+				exchangeOf(r.Context()).streamErr = errPanicked
 				closeConnection(w)
 			}
 			return
@@ -168,6 +169,9 @@ func (a *answer) WriteString(s string) (int, error) {
 
 // len returns the size of the body in bytes.
 func (a *answer) len() int { return a.body.Len() + len(a.file) }
+
+// errPanicked is the error of a stream whose operation panicked. The panic has a log line of its own.
+var errPanicked = errors.New("the operation panicked")
 
 var errClientGone = errors.New("the client does not receive the rest of the answer")
 

@@ -184,11 +184,16 @@ function secondsUntil(deadline) {
 }
 
 // hostsOf returns the hosts of a description. A field in braces stands for the host in its value. A
-// secret that is not a URL is a token or a password, and contains no host.
+// secret that is not a URL is a token or a password, and contains no host. A value with a pattern
+// adds no host, because an account must not allow more than one host.
 function hostsOf(named, settings, secrets) {
   const urls = Object.entries(secrets).filter(([, value]) => value.includes('://'));
   const fields = { ...settings, ...Object.fromEntries(urls) };
-  return named.map((host) => (host.startsWith('{') ? hostIn(fields[host.slice(1, -1)] ?? '') : host.toLowerCase()));
+  return named.map((name) => {
+    if (!name.startsWith('{')) return name.toLowerCase();
+    const host = hostIn(fields[name.slice(1, -1)] ?? '');
+    return host.includes('*') ? '' : host;
+  });
 }
 
 // hostIn returns the host in a URL, in host:port, or in a value that is only a host. For any other

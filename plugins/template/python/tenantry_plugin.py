@@ -272,10 +272,12 @@ def _time_left(context):
 def _hosts(named, connection):
     """Returns the hosts of a description. A field in braces stands for the host in its value.
 
-    A secret that is not a URL is a token or a password, and contains no host.
+    A secret that is not a URL is a token or a password, and contains no host. A value with a pattern
+    adds no host, because an account must not allow more than one host.
     """
     fields = connection.settings | {n: v for n, v in connection.secrets.items() if "://" in v}
-    return [_host_in(fields.get(h[1:-1], "") if h.startswith("{") else h) for h in named]
+    hosts = [_host_in(fields.get(h[1:-1], "") if h.startswith("{") else h) for h in named]
+    return ["" if n.startswith("{") and "*" in h else h for n, h in zip(named, hosts)]
 
 
 def _host_in(value):

@@ -28,10 +28,10 @@ class HostsTest(unittest.TestCase):
             self.assertEqual(tenantry_plugin._host_in(value), host)
 
     def test_a_field_in_braces_stands_for_its_host(self):
-        connection = Connection({"api_url": "https://one.acme.com/v1", "server": "ns.acme.com:53"},
+        connection = Connection({"api_url": "https://one.acme.com/v1", "server": "ns.acme.com:53", "pattern": "https://*.com/v1"},
                                 {"instance": "https://two.acme.com/#key", "api_token": "token.acme.com"})
-        named = ["Fixed.acme.com", "{api_url}", "{server}", "{instance}", "{api_token}", "{missing}"]
-        self.assertEqual(tenantry_plugin._hosts(named, connection), ["fixed.acme.com", "one.acme.com", "ns.acme.com", "two.acme.com", "", ""])
+        named = ["Fixed.acme.com", "{api_url}", "{server}", "{instance}", "{api_token}", "{missing}", "{pattern}"]
+        self.assertEqual(tenantry_plugin._hosts(named, connection), ["fixed.acme.com", "one.acme.com", "ns.acme.com", "two.acme.com", "", "", ""])
         self.assertEqual(tenantry_plugin._hosts([], connection), [])  # does not limit the hosts
 
 

@@ -23,10 +23,10 @@ test('the host of a value', () => {
 });
 
 test('a field in braces stands for its host', () => {
-  const settings = { api_url: 'https://one.acme.com/v1', server: 'ns.acme.com:53' };
+  const settings = { api_url: 'https://one.acme.com/v1', server: 'ns.acme.com:53', pattern: 'https://*.com/v1' };
   const secrets = { instance: 'https://two.acme.com/#key', api_token: 'token.acme.com' };
-  const named = ['Fixed.acme.com', '*.Acme.com', '{api_url}', '{server}', '{instance}', '{api_token}', '{missing}'];
-  assert.deepEqual(hostsOf(named, settings, secrets), ['fixed.acme.com', '*.acme.com', 'one.acme.com', 'ns.acme.com', 'two.acme.com', '', '']);
+  const named = ['Fixed.acme.com', '*.Acme.com', '{api_url}', '{server}', '{instance}', '{api_token}', '{missing}', '{pattern}'];
+  assert.deepEqual(hostsOf(named, settings, secrets), ['fixed.acme.com', '*.acme.com', 'one.acme.com', 'ns.acme.com', 'two.acme.com', '', '', '']);
   assert.deepEqual(hostsOf([], settings, secrets), []); // does not limit the hosts
 });
 
