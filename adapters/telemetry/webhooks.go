@@ -47,7 +47,7 @@ func NewWebhooks() (*Webhooks, error) {
 }
 
 // RecordTry counts a try, and records the lag of a first try that was accepted. lag is the time
-// since the event. It is negative for a later try, and if the event is no longer stored.
+// since the event. It is negative for a later try, and if the event was deleted.
 func (w *Webhooks) RecordTry(ctx context.Context, r webhook.Response, lag time.Duration) {
 	result := resultRejected
 	switch {

@@ -184,8 +184,8 @@ func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source 
 }
 
 // checkKeysetFile returns an error when the file at path cannot be read or lacks a key of the
-// keyset ofBackup. A missing file is no error. A keyset that was rotated after the backup is
-// accepted, because a rotation keeps the old keys.
+// keyset ofBackup. It accepts a missing file, and a keyset that was rotated after the backup,
+// because a rotation keeps the old keys.
 func checkKeysetFile(path string, ofBackup []byte) error {
 	existing, err := secrets.ReadKeyset(path)
 	if errors.Is(err, fs.ErrNotExist) {

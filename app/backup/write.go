@@ -126,9 +126,9 @@ func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os
 }
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
-// snapshot began. Because a keyset only gets more keys, it then has each key that a value in the
-// snapshot needs. writeSnapshot checks this nevertheless, because keyset_file can name the wrong
-// file, and keys can be lost.
+// snapshot began. A rotation only adds keys, so the keyset then has each key that a value in the
+// snapshot needs. writeSnapshot still checks this, because keyset_file can name the wrong file, and
+// keys can be lost.
 func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer, allowMissingKeys bool) (info backupInfo, err error) {
 	info.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {

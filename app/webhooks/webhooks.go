@@ -3,8 +3,9 @@
 // Package webhooks delivers the events of accounts to the endpoints that the accounts chose.
 //
 // Service has the use cases of the API. Worker does the background work. Its fan-out reads the
-// event logs and adds a delivery for each event that an endpoint wants. Worker also sends the due
-// deliveries. Tries sends a claimed delivery once and stores the result, for Service and Worker.
+// event logs and adds a delivery for each event whose type a webhook selects. Worker also sends the
+// due deliveries. Tries sends a claimed delivery once and stores the result, for Service and
+// Worker.
 //
 //   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
 //   - change.go: creates, changes, deletes and tests webhooks, rotates secrets, redelivers and

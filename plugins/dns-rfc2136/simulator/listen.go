@@ -71,8 +71,8 @@ func serve(conn net.Conn, handler http.Handler) {
 	}
 }
 
-// exchange passes a message to the handler as an HTTP request. ok is false if there is no answer,
-// so that the connection must be closed.
+// exchange passes a message to the handler as an HTTP request. If the handler does not answer, ok
+// is false, and the caller must close the connection.
 func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/dns-message", bytes.NewReader(message))
 	if err != nil {

@@ -58,7 +58,7 @@ func (t *tenant) initialMailDomain() mailDomain {
 }
 
 func listDomains(c *graphCall, t *tenant) result {
-	if c.r.URL.Query().Has("$filter") { // not implemented, because tenantry does not filter domains
+	if c.r.URL.Query().Has("$filter") { // the plugin reads all domains, so the simulator refuses filters
 		return errorResult(errFilter.with("$filter"))
 	}
 	objects := []object{domainObject(t.initialMailDomain(), nil)}
