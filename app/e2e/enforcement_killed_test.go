@@ -86,10 +86,10 @@ func (history *enforcementHistory) setRandomLimit() {
 	history.limits[scope] = perDay
 }
 
-func (history *enforcementHistory) setMailboxLimit(m object, perDay int) {
+func (history *enforcementHistory) setMailboxLimit(mailbox object, perDay int) {
 	history.t.Helper()
-	history.accountTenant().expect("PATCH", history.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": perDay}, 200, "")
-	history.mailboxLimits[m.text("primary_smtp")] = perDay
+	history.accountTenant().expect("PATCH", history.path("/mailboxes/"+mailbox.text("id")), object{"daily_send_limit": perDay}, 200, "")
+	history.mailboxLimits[mailbox.text("primary_smtp")] = perDay
 }
 
 // nextDay moves the clock to 08:00 of the next day.
@@ -164,8 +164,8 @@ func (history *enforcementHistory) blockedAtPlatform() []string {
 func (history *enforcementHistory) usageByAddress() map[string]object {
 	history.t.Helper()
 	usage := map[string]object{}
-	for _, m := range history.mailboxes {
-		usage[m.text("primary_smtp")] = history.accountTenant().get(history.path("/mailboxes/" + m.text("id") + "/usage")).object
+	for _, mailbox := range history.mailboxes {
+		usage[mailbox.text("primary_smtp")] = history.accountTenant().get(history.path("/mailboxes/" + mailbox.text("id") + "/usage")).object
 	}
 	return usage
 }
@@ -190,19 +190,6 @@ func (history *enforcementHistory) eventsByAddress() map[string][]object {
 	return events
 }
 
-// enforceUntilCounted runs enforcement passes until a pass has counted the messages.
-func (history *enforcementHistory) enforceUntilCounted() {
-	history.t.Helper()
-	countedAt := func() any {
-		return history.accountTenant().get(history.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
-	}
-	before := countedAt()
-	history.eventually("a pass counts the messages", func() bool {
-		history.enforce()
-		return countedAt() != before
-	})
-}
-
 // crashDuringPass kills the service during or soon after a pass that has a mailbox to block or to
 // unblock. After the next pass, each block that the platform had after the kill must have exactly
 // one event. crashDuringPass reports whether the pass was in progress at the kill.
@@ -214,8 +201,8 @@ func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	if slices.Contains(history.blockedAtPlatform(), address) {
 		history.nextDay() // the next pass then unblocks the mailbox
 	}
-	history.send(address, 26)
-	before := history.eventsByAddress()
+	history.send(address, 26) // more than the highest limit, 25
+	eventsBefore := history.eventsByAddress()
 	inProgress = history.killDuringPass()
 	blocked := history.blockedAtPlatform()
 	switch history.random.IntN(3) {
@@ -226,12 +213,12 @@ func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 			history.setMailboxLimit(mailbox, 25)
 		}
 	}
-	history.enforceUntilCounted()
-	after := history.eventsByAddress()
+	history.enforceUntilSuccess()
+	eventsAfter := history.eventsByAddress()
 	for _, address := range slices.Compact(blocked) {
-		wasBlocked, newBlocks := len(before[address])%2 == 1, countBlocks(after[address])-countBlocks(before[address])
+		wasBlocked, newBlocks := len(eventsBefore[address])%2 == 1, countBlocks(eventsAfter[address])-countBlocks(eventsBefore[address])
 		if wasBlocked && newBlocks != 0 || !wasBlocked && newBlocks != 1 {
-			history.t.Errorf("%s was blocked at the platform, and its events changed from %v to %v, want exactly one event for the block", address, before[address], after[address])
+			history.t.Errorf("%s was blocked at the platform, and its events changed from %v to %v, want exactly one event for the block", address, eventsBefore[address], eventsAfter[address])
 		}
 	}
 	return inProgress
@@ -288,16 +275,15 @@ func (history *enforcementHistory) checkConsistency() {
 	history.control("DELETE", "/faults", nil)
 	history.now = history.now.Truncate(24 * time.Hour).Add(20 * time.Hour)
 	history.setClock()
-	history.enforceUntilCounted()
-	history.enforceUntilCounted() // repeats what open circuits prevented in the first pass
-	events, blocked, want := history.eventsByAddress(), history.blockedAtPlatform(), []string{}
+	history.enforceUntilSuccess()
+	events, blocked, wantBlocked := history.eventsByAddress(), history.blockedAtPlatform(), []string{}
 	stored := history.usageByAddress()
 	for _, address := range slices.Sorted(maps.Keys(stored)) {
 		usage, addressEvents := stored[address], events[address]
 		history.checkEqual("sent by "+address, usage["sends_today"], history.sent[address])
 		overLimit := history.sent[address] > history.limits.Effective(history.mailboxLimits[address], domainOf(address))
 		if _, hasLimit := history.limits.Covering(domainOf(address)); overLimit && hasLimit {
-			want = append(want, address)
+			wantBlocked = append(wantBlocked, address)
 			history.checkEqual("events of "+address, len(addressEvents)%2, 1)
 			history.checkEqual("block of "+address, usage["blocked_at"], addressEvents[len(addressEvents)-1]["created_at"])
 		} else {
@@ -306,7 +292,7 @@ func (history *enforcementHistory) checkConsistency() {
 		}
 		history.checkEqual(address+" is blocked", usage["is_blocked"], usage["blocked_at"] != nil)
 	}
-	history.checkEqual("blocked at the platform", blocked, want)
+	history.checkEqual("blocked at the platform", blocked, wantBlocked)
 }
 
 // TestEnforcementStaysConsistentOverKills sends messages, changes limits, moves the clock, delays
@@ -318,12 +304,12 @@ func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	if soak.Enabled() {
 		histories, kills = 10, 5
 	}
-	for n := range histories {
-		t.Run(fmt.Sprintf("sqlite %d", n), func(t *testing.T) {
+	for index := range histories {
+		t.Run(fmt.Sprintf("sqlite %d", index), func(t *testing.T) {
 			t.Parallel()
 			newEnforcementHistory(t).runRandomly(kills)
 		})
-		t.Run(fmt.Sprintf("postgres %d", n), func(t *testing.T) {
+		t.Run(fmt.Sprintf("postgres %d", index), func(t *testing.T) {
 			t.Parallel()
 			newEnforcementHistory(t, "--database", testserver.Database(t)).runRandomly(kills)
 		})

@@ -26,11 +26,11 @@ type enforcingReplicas struct {
 	*serviceFixture
 	redis   string
 	clients [2]client
-	// first is the account at the first service. Its control requests go to the simulated mail
-	// platform.
-	first   caller
-	tenants []limitedTenant
-	began   time.Time // before the first pass
+	// accountAtFirst is the account, as a caller of the first service. Its control requests go to
+	// the simulated mail platform.
+	accountAtFirst caller
+	tenants        []limitedTenant
+	began          time.Time // before the first pass
 }
 
 // newEnforcingReplicas starts both services. They share one keyset.
@@ -50,15 +50,15 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 			t.Fatal(err)
 		}
 	}
-	r.first = seededAccount(t, r.clients[0].ready)
-	r.first.ready.ControlURL = r.url + "/_control"
+	r.accountAtFirst = seededAccount(t, r.clients[0].ready)
+	r.accountAtFirst.ready.ControlURL = r.url + "/_control"
 	return r
 }
 
 func (r *enforcingReplicas) addLimitedTenant(perDay int, localParts ...string) {
 	r.t.Helper()
-	tenant := r.first.newTenant(nil)
-	newAdministrator(r.t, tenant.admin).connect(r.first.client, r.first.key)
+	tenant := r.accountAtFirst.newTenant(nil)
+	newAdministrator(r.t, tenant.admin).connect(r.accountAtFirst.client, r.accountAtFirst.key)
 	tenant.mustSync()
 	zone := fmt.Sprintf("replicas-%d.test", uniqueNumber.Add(1))
 	must(r.t, r.zones.Add(zone, "manual"))
@@ -73,23 +73,28 @@ func (r *enforcingReplicas) addLimitedTenant(perDay int, localParts ...string) {
 // setClocks moves the clocks of both services and of the platform.
 func (r *enforcingReplicas) setClocks(to object) {
 	r.t.Helper()
-	for _, c := range append(r.clients[:], r.first.client) {
+	for _, c := range append(r.clients[:], r.accountAtFirst.client) {
 		c.control("POST", "/clock", to)
 	}
 }
 
 // enforceConcurrently starts enforcement twice in each service, all at once. No cmdlet that changes
-// rules may run twice for a tenant.
+// rules may run twice for a tenant. If a pass fails because the machine stalled, a later pass may
+// repeat a cmdlet. enforceConcurrently then only makes sure that a later pass succeeds.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
-	before := len(r.recordedRequests())
-	var passes sync.WaitGroup
+	requestsBefore, failedBefore := len(r.recordedRequests()), r.countFailedPasses()
+	var runs sync.WaitGroup
 	for _, c := range slices.Concat(r.clients[:], r.clients[:]) {
-		passes.Go(func() { c.control("POST", "/enforcement/run", nil) })
+		runs.Go(func() { c.control("POST", "/enforcement/run", nil) })
 	}
-	passes.Wait()
+	runs.Wait()
+	if r.countFailedPasses() > failedBefore {
+		r.clients[0].enforceUntilSuccess()
+		return
+	}
 	writes := map[string]int{}
-	for _, sent := range r.recordedRequests()[before:] {
+	for _, sent := range r.recordedRequests()[requestsBefore:] {
 		if slices.Contains(ruleCmdlets, sent.cmdlet()) {
 			writes[sent.cmdlet()+" "+sent.path]++
 		}
@@ -99,6 +104,16 @@ func (r *enforcingReplicas) enforceConcurrently() {
 			r.t.Errorf("the cmdlet was run %d times, want once: %s", n, write)
 		}
 	}
+}
+
+// countFailedPasses returns the number of failed passes of both services.
+func (r *enforcingReplicas) countFailedPasses() (total int) {
+	r.t.Helper()
+	for _, c := range r.clients {
+		_, failed := c.countPasses()
+		total += failed
+	}
+	return total
 }
 
 // TestReplicasShareEnforcement checks that two services which enforce concurrently block and
@@ -144,8 +159,8 @@ func TestReplicasShareEnforcement(t *testing.T) {
 
 // checkTraceBudget uses up the first tenant's budget of trace pages except for three pages. A page
 // counts for five minutes. The replicas together must request only these three pages, and must
-// continue with the other tenant. More pages are allowed if the machine is so slow that the pages
-// of earlier passes count no longer.
+// still read the second tenant's trace. More pages are allowed if the machine is so slow that the
+// pages of earlier passes no longer count.
 func (r *enforcingReplicas) checkTraceBudget() {
 	r.t.Helper()
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
@@ -156,23 +171,29 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	allCount := func() bool { return time.Since(r.began) < bucket.Window }
 	counted := 0
 	for {
-		v, _ := counters.Take(r.t.Context(), bucket)
-		if v.Remaining == remainingPages {
+		decision, _ := counters.Take(r.t.Context(), bucket)
+		if decision.Remaining == remainingPages {
 			break
 		}
-		if counted++; !v.Allowed || counted > 100 {
-			r.t.Fatalf("the trace is counted in a different bucket: %+v", v)
+		if counted++; !decision.Allowed || counted > 100 {
+			r.t.Fatalf("the trace is counted in a different bucket: %+v", decision)
 		}
 	}
 	if counted+1 == 100-remainingPages && allCount() {
 		r.t.Error("the requests of the replicas are counted in a different bucket")
 	}
-	before := []int{r.tracePages(0), r.tracePages(1)}
+	pagesBefore, runsBegan := []int{r.tracePages(0), r.tracePages(1)}, time.Now()
 	for i := range 2 * remainingPages {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
-	if got, other := r.tracePages(0)-before[0], r.tracePages(1)-before[1]; got < remainingPages || got > remainingPages && allCount() || other < 2*remainingPages {
-		r.t.Errorf("%d pages of the tenant's trace were requested, want %d; %d of the other tenant's, want at least %d", got, remainingPages, other, 2*remainingPages)
+	// A pass is cut after 25 s of trace calls, and a call that was cut may never reach the platform.
+	noneCut := time.Since(runsBegan) < 20*time.Second
+	limitedPages, unlimitedPages := r.tracePages(0)-pagesBefore[0], r.tracePages(1)-pagesBefore[1]
+	if limitedPages < remainingPages && noneCut || limitedPages > remainingPages && allCount() {
+		r.t.Errorf("%d pages of the first tenant's trace were requested, want %d", limitedPages, remainingPages)
+	}
+	if unlimitedPages < 2*remainingPages && noneCut {
+		r.t.Errorf("%d pages of the second tenant's trace were requested, want at least %d", unlimitedPages, 2*remainingPages)
 	}
 	r.tenants[0].checkBlocked()
 }

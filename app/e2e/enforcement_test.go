@@ -30,12 +30,39 @@ func (l limitedTenant) send(index, count int) {
 	l.control("POST", "/messages", object{"mailbox": l.mailboxes[index].text("primary_smtp"), "count": count})
 }
 
-// enforce runs enforcement now and returns the rule changes that were requested for this tenant.
+// enforce runs enforcement until it succeeds, and returns the rule changes that were requested for
+// this tenant.
 func (l limitedTenant) enforce() (writes []string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
-	l.control("POST", "/enforcement/run", nil)
+	l.enforceUntilSuccess()
 	return l.ruleWrites()
+}
+
+// enforceUntilSuccess runs enforcement until all passes of a run succeed. A pass can fail without a
+// fault: a stalled machine can use up the 25 s that a pass may spend in trace calls, and a circuit
+// that an earlier fault opened refuses calls.
+func (c client) enforceUntilSuccess() {
+	c.t.Helper()
+	c.eventually("all enforcement passes succeed", func() bool {
+		succeededBefore, failedBefore := c.countPasses()
+		c.control("POST", "/enforcement/run", nil)
+		succeeded, failed := c.countPasses()
+		return succeeded > succeededBefore && failed == failedBefore
+	})
+}
+
+// countPasses returns the numbers of enforcement passes since the service started.
+func (c client) countPasses() (succeeded, failed int) {
+	c.t.Helper()
+	for outcome, passes := range c.counterValues("tenantry_enforcement_runs_total", "outcome") {
+		if outcome == "ok" {
+			succeeded += passes
+		} else {
+			failed += passes
+		}
+	}
+	return succeeded, failed
 }
 
 // ruleWrites returns the rule changes of this tenant in the platform's journal.
