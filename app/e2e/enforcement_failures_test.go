@@ -127,8 +127,8 @@ func clockStepsBack(limited limitedTenant) {
 	limited.checkEvents("Mailbox unblocked: sent 0, limit 5", "Mailbox blocked: sent 6, limit 5")
 }
 
-// tenantDeletedDuringPass checks that no rule remains at the platform if a tenant is deleted while a
-// pass sets the tenant's rule. The account keeps the events, with an unblock for each block.
+// tenantDeletedDuringPass checks that no rule remains at the platform if a tenant is deleted while
+// a pass sets the tenant's rule. The account keeps the events, with an unblock for each block.
 func tenantDeletedDuringPass(limited limitedTenant) {
 	limited.send(0, 6)
 	limited.enforce()

@@ -186,7 +186,8 @@ func (r *enforcingReplicas) checkTraceBudget() {
 	for i := range 2 * remainingPages {
 		r.clients[i%2].control("POST", "/enforcement/run", nil)
 	}
-	// A pass is cut after 25 s of trace calls, and a call that was cut may never reach the platform.
+	// A pass is cut after 25 s of trace calls, and a call that was cut may never reach the
+	// platform.
 	noneCut := time.Since(runsBegan) < 20*time.Second
 	limitedPages, unlimitedPages := r.tracePages(0)-pagesBefore[0], r.tracePages(1)-pagesBefore[1]
 	if limitedPages < remainingPages && noneCut || limitedPages > remainingPages && allCount() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// limitedTenant is a tenant with mailboxes in one domain, and with a daily send limit.
 type limitedTenant struct {
 	accountTenant
 	zone      string
@@ -89,20 +90,20 @@ func (l limitedTenant) usage(index int) object {
 func (l limitedTenant) checkBlocked(indexes ...int) {
 	l.t.Helper()
 	want := []any{}
-	for _, n := range indexes {
-		want = append(want, l.mailboxes[n].text("primary_smtp"))
+	for _, index := range indexes {
+		want = append(want, l.mailboxes[index].text("primary_smtp"))
 	}
 	rules := l.control("GET", "/tenants/"+l.guid, nil).objects("rules")
 	if len(rules) != 1 || rules[0]["enabled"] != (len(want) > 0) {
-		l.t.Fatalf("the platform has the rules %v, and must block %v", rules, want)
+		l.t.Fatalf("the platform has the rules %v, want one rule that blocks %v", rules, want)
 	}
 	if blocked, _ := rules[0]["blocks"].([]any); !slices.Equal(blocked, want) {
 		l.t.Errorf("the rule blocks %v, want %v", blocked, want)
 	}
-	for n := range l.mailboxes {
-		usage, isListed := l.usage(n), slices.Contains(indexes, n)
+	for index := range l.mailboxes {
+		usage, isListed := l.usage(index), slices.Contains(indexes, index)
 		if usage["is_blocked"] != isListed || (usage["blocked_at"] != nil) != isListed {
-			l.t.Errorf("the usage of mailbox %d is %v, want blocked: %v", n, usage, isListed)
+			l.t.Errorf("the usage of mailbox %d is %v, want blocked: %v", index, usage, isListed)
 		}
 	}
 }
@@ -172,16 +173,17 @@ func TestMailboxOverItsLimitIsBlocked(t *testing.T) {
 	})
 }
 
-// checkRepeatedPasses runs two passes at once and then a third pass. It checks that they change
-// nothing: the first mailbox stays blocked with the time blockedAt and has the same events.
+// checkRepeatedPasses runs two passes at once and then a third pass. It checks that these passes
+// change no rule. The first mailbox must still be blocked since blockedAt and have only these
+// events.
 func (l limitedTenant) checkRepeatedPasses(blockedAt any, events ...string) {
 	l.t.Helper()
 	l.control("DELETE", "/calls", nil)
-	var wg sync.WaitGroup
+	var runs sync.WaitGroup
 	for range 2 {
-		wg.Go(func() { l.control("POST", "/enforcement/run", nil) })
+		runs.Go(func() { l.control("POST", "/enforcement/run", nil) })
 	}
-	wg.Wait()
+	runs.Wait()
 	l.control("POST", "/enforcement/run", nil)
 	if writes := l.ruleWrites(); len(writes) != 0 {
 		l.t.Errorf("the repeated passes changed rules: %v", writes)
@@ -236,9 +238,9 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 		checkValues(t, limit.object, object{"status": "provisioned", "tenant_id": tenant.guid, "daily_send_limit": 20, "domain_scope": scope["domain_scope"],
 			"scope_label": label, "policy.state": "active", "policy.mailboxes_in_scope": 2, "provisioning.status": "created"})
 		checkValues(t, tenant.post(tenant.path("/mailbox-limits"), body).object, object{"provisioning.status": "unchanged", "provisioning.rule_id": limit.valueAt("provisioning.rule_id")})
-		got := tenant.get(tenant.path("/mailbox-limits") + query)
-		checkMembers(t, "get", got.object, limitMembers)
-		checkValues(t, got.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": limit.valueAt("policy.id"),
+		stored := tenant.get(tenant.path("/mailbox-limits") + query)
+		checkMembers(t, "get", stored.object, limitMembers)
+		checkValues(t, stored.object, object{"daily_send_limit": 20, "scope_label": label, "policy.id": limit.valueAt("policy.id"),
 			"policy.created_at": limit.valueAt("policy.created_at"), "policy.updated_at": limit.valueAt("policy.updated_at")})
 	}
 	tenant.checkPlatformRules(2)
@@ -278,20 +280,20 @@ func TestHeadroomFollowsLicencesAndSends(t *testing.T) {
 		t.Helper()
 		got := limited.get(limited.path("")).valueAt("readiness.headroom")
 		checkMembers(t, "headroom", got, headroomMembers)
-		o, _ := got.(map[string]any)
-		checkValues(t, o, want)
-		return o
+		headroom, _ := got.(map[string]any)
+		checkValues(t, headroom, want)
+		return headroom
 	}
 	firstHeadroom := checkHeadroom(object{"external_recipient_limit": 10000, "email_licenses": 1, "sends_today": 0, "sends_today_at": nil, "remaining": 10000, "utilization_pct": 0})
 
 	limited.send(0, 120)
 	limited.send(1, 5)
 	limited.enforce()
-	counted := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
-	if counted == nil {
+	countedAt := limited.get(limited.path("/mailboxes")).objects("mailboxes")[0]["sends_today_at"]
+	if countedAt == nil {
 		t.Fatal("after a pass sends_today_at is missing, so no mailbox was counted")
 	}
-	checkHeadroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": counted, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": firstHeadroom["estimated_at"]})
+	checkHeadroom(object{"external_recipient_limit": 10000, "sends_today": 125, "sends_today_at": countedAt, "remaining": 9875, "utilization_pct": 1.3, "estimated_at": firstHeadroom["estimated_at"]})
 
 	// Only trial licences are left. A sync finds that out only if it may read the licences.
 	limited.setBehaviour(object{"licenses": object{"paid": 0, "trial": 25}})

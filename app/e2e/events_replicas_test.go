@@ -27,7 +27,7 @@ type logReplicas struct {
 
 	mu      sync.Mutex // guards servers and names
 	servers [2]client
-	names   map[string]bool // the names of the requested keys; true if the creation was answered
+	names   map[string]bool // the names of the requested keys; true if the request was answered 200
 	written atomic.Int64    // the number of keys that were created
 
 	writersEnded atomic.Bool
@@ -44,12 +44,12 @@ const (
 )
 
 // TestReplicasShareOneLog kills each of two servers with SIGKILL while clients write and read
-// events. Every reader gets each event once, in the same order. The log has each key whose creation
-// was answered, and only keys that a client requested.
+// events. Every reader gets each event once, in the order of the log. The log has each key whose
+// creation was answered, and only keys that a client requested.
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
-	f := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	r := &logReplicas{serviceFixture: f, env: f.env(t.TempDir(), testserver.Database(t)), names: map[string]bool{}}
+	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	r := &logReplicas{serviceFixture: fixture, env: fixture.env(t.TempDir(), testserver.Database(t)), names: map[string]bool{}}
 	r.runCommand(r.env, "migrate")
 	_, r.key = r.newAccount(r.env, "owner@example.com", "complete", 0)
 	processes := [2]*process{}
@@ -96,9 +96,9 @@ func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) 
 		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= wantWritten })
 		processes[i%2].kill()
 		kills++
-		p, c := r.serve(r.env)
+		restarted, restartedClient := r.serve(r.env)
 		r.mu.Lock()
-		processes[i%2], r.servers[i%2] = p, c
+		processes[i%2], r.servers[i%2] = restarted, restartedClient
 		r.mu.Unlock()
 	}
 	return kills
@@ -178,7 +178,7 @@ func (r *logReplicas) checkSeen(eventsByReader [][]object) {
 	}
 	for i, events := range eventsByReader {
 		if !slices.Equal(ids(events), ids(fullLog)) {
-			r.t.Errorf("reader %d got %d events, and the log has %d, or their order differs", i, len(events), len(fullLog))
+			r.t.Errorf("reader %d got %d events, want the %d events of the log in their order", i, len(events), len(fullLog))
 		}
 	}
 	versions, created, seenIDs := map[string]float64{}, map[string]bool{}, map[string]bool{}

@@ -15,23 +15,23 @@ func TestEventsTellWhatHappened(t *testing.T) {
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		tenant := c.newTenant(object{"name": "Log Ltd"}).connect()
 		tenant.mustSync()
-		first := c.get("/v1/events?limit=100&tenant_id=" + tenant.guid)
-		if events := first.objects("events"); len(events) == 0 || events[0].text("type") != "tenant.connected" {
-			t.Fatalf("the log begins with %s, want tenant.connected", first.raw)
+		pageAfterSync := c.get("/v1/events?limit=100&tenant_id=" + tenant.guid)
+		if events := pageAfterSync.objects("events"); len(events) == 0 || events[0].text("type") != "tenant.connected" {
+			t.Fatalf("the log begins with %s, want tenant.connected", pageAfterSync.raw)
 		}
-		cursor := first.text("next_cursor")
-		start := time.Now()
-		empty := c.get("/v1/events?wait_seconds=1&after=" + cursor)
-		if len(empty.objects("events")) != 0 || time.Since(start) < time.Second {
-			t.Errorf("without events, the request was answered after %s with %s, want no events after at least 1 s", time.Since(start), empty.raw)
+		cursor := pageAfterSync.text("next_cursor")
+		requested := time.Now()
+		emptyPage := c.get("/v1/events?wait_seconds=1&after=" + cursor)
+		if len(emptyPage.objects("events")) != 0 || time.Since(requested) < time.Second {
+			t.Errorf("without events, the request was answered after %s with %s, want no events after at least 1 s", time.Since(requested), emptyPage.raw)
 		}
 		tenant.expect("DELETE", tenant.path(""), nil, 200, "")
-		var last []string
+		var typesAfterCursor []string
 		for _, e := range c.get("/v1/events?limit=100&after=" + cursor).objects("events") {
-			last = append(last, e.text("type"))
+			typesAfterCursor = append(typesAfterCursor, e.text("type"))
 		}
-		if len(last) == 0 || last[len(last)-1] != "tenant.removed" || slices.Contains(last, "tenant.connected") {
-			t.Errorf("the events of the deletion are %q, want tenant.removed as the last and no tenant.connected", last)
+		if len(typesAfterCursor) == 0 || typesAfterCursor[len(typesAfterCursor)-1] != "tenant.removed" || slices.Contains(typesAfterCursor, "tenant.connected") {
+			t.Errorf("the events of the deletion are %q, want tenant.removed as the last and no tenant.connected", typesAfterCursor)
 		}
 	})
 }

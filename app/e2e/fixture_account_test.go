@@ -24,11 +24,11 @@ type caller struct {
 }
 
 // seededAccount returns the account with which a sandbox starts.
-func seededAccount(t *testing.T, r sandbox.Ready) caller {
-	return caller{client{t, r}, r.AccountID, r.UserEmail, r.APIKey}
+func seededAccount(t *testing.T, ready sandbox.Ready) caller {
+	return caller{client{t, ready}, ready.AccountID, ready.UserEmail, ready.APIKey}
 }
 
-// newAccount creates a further account through the control interface. extraMembers are added to the
+// newAccount creates an account through the control interface. extraMembers are added to the
 // request body, and replace members of the same name.
 func (c caller) newAccount(extraMembers object) caller {
 	c.t.Helper()
@@ -87,12 +87,12 @@ func (r reply) code() string {
 
 // valueAt returns a member of nested objects by its path, for example "readiness.next_step".
 func (o object) valueAt(path string) any {
-	var v any = map[string]any(o)
+	var value any = map[string]any(o)
 	for name := range strings.SplitSeq(path, ".") {
-		m, _ := v.(map[string]any)
-		v = m[name]
+		parent, _ := value.(map[string]any)
+		value = parent[name]
 	}
-	return v
+	return value
 }
 
 // checkValues compares members of an object with the wanted values by their text. The keys of want
@@ -109,13 +109,13 @@ func checkValues(t *testing.T, o object, want object) {
 // checkMembers checks that an object has exactly the members in names, separated by spaces.
 func checkMembers(t *testing.T, subject string, o any, names string) {
 	t.Helper()
-	m, ok := o.(map[string]any)
-	if named, isObject := o.(object); isObject {
-		m, ok = named, true
+	members, isMap := o.(map[string]any)
+	if converted, isObject := o.(object); isObject {
+		members, isMap = converted, true
 	}
 	want := strings.Fields(names)
 	slices.Sort(want)
-	if got := slices.Sorted(maps.Keys(m)); !ok || !slices.Equal(got, want) {
+	if got := slices.Sorted(maps.Keys(members)); !isMap || !slices.Equal(got, want) {
 		t.Errorf("%s has %v, want %v", subject, got, want)
 	}
 }
@@ -205,22 +205,22 @@ func (tenant accountTenant) publishRecords(zone string) {
 	tenant.t.Helper()
 	dns := tenant.get(tenant.domainPath(zone, "/dns"))
 	records := []object{}
-	for _, r := range append(dns.objects("verification_dns_records"), dns.objects("service_configuration_records")...) {
-		name := strings.TrimSuffix(r.text("label"), ".")
+	for _, required := range append(dns.objects("verification_dns_records"), dns.objects("service_configuration_records")...) {
+		name := strings.TrimSuffix(required.text("label"), ".")
 		if name != zone && !strings.HasSuffix(name, "."+zone) {
 			name += "." + zone
 		}
-		entry := object{"name": name, "ttl": 300}
-		switch r.text("recordType") {
+		record := object{"name": name, "ttl": 300}
+		switch required.text("recordType") {
 		case "domainDnsTxtRecord":
-			entry["type"], entry["content"] = "TXT", r["text"]
+			record["type"], record["content"] = "TXT", required["text"]
 		case "domainDnsCnameRecord":
-			entry["type"], entry["content"] = "CNAME", r["canonicalName"]
+			record["type"], record["content"] = "CNAME", required["canonicalName"]
 		case "domainDnsMxRecord":
-			entry["type"], entry["content"], entry["priority"] = "MX", r["mailExchange"], r["preference"]
+			record["type"], record["content"], record["priority"] = "MX", required["mailExchange"], required["preference"]
 		}
-		if !strings.HasSuffix(r.text("mailExchange"), ".invalid") {
-			records = append(records, entry)
+		if !strings.HasSuffix(required.text("mailExchange"), ".invalid") {
+			records = append(records, record)
 		}
 	}
 	tenant.control("PUT", "/zones/"+zone+"/records", records)

@@ -155,17 +155,17 @@ func (i testIntegration) connectMailbox(index int) {
 // the connection. With the status "" there must be no connection.
 func (i testIntegration) checkConnection(index int, status string) object {
 	i.t.Helper()
-	for _, m := range i.get(i.path("/mailboxes")).objects("mailboxes") {
-		if m.text("mailbox_id") != i.mailboxes[index].text("id") {
+	for _, mailbox := range i.get(i.path("/mailboxes")).objects("mailboxes") {
+		if mailbox.text("mailbox_id") != i.mailboxes[index].text("id") {
 			continue
 		}
-		c, _ := m["connection"].(map[string]any)
-		if (c == nil) != (status == "") || c != nil && c["status"] != status {
-			i.t.Errorf("%s: mailbox %d has the connection %v, want %q", i.provider, index, c, status)
+		connection, _ := mailbox["connection"].(map[string]any)
+		if (connection == nil) != (status == "") || connection != nil && connection["status"] != status {
+			i.t.Errorf("%s: mailbox %d has the connection %v, want the status %q", i.provider, index, connection, status)
 		}
-		return c
+		return connection
 	}
-	i.t.Errorf("mailbox %d is not listed", index)
+	i.t.Errorf("%s: mailbox %d is not in the list of mailboxes", i.provider, index)
 	return nil
 }
 
@@ -215,9 +215,9 @@ func (c client) operationsAt(provider string) (operations []string) {
 	return operations
 }
 
-func countOf(operations []string, operation string) (n int) {
-	for _, o := range operations {
-		if o == operation {
+func countOf(operations []string, counted string) (n int) {
+	for _, operation := range operations {
+		if operation == counted {
 			n++
 		}
 	}
@@ -242,11 +242,11 @@ func (i testIntegration) postponeBackgroundRefresh() {
 }
 
 // forEachPlatform runs a subtest for each platform with a capability.
-func forEachPlatform(t *testing.T, capability string, do func(t *testing.T, name string)) {
+func forEachPlatform(t *testing.T, capability string, subtest func(t *testing.T, name string)) {
 	t.Helper()
 	for _, name := range sendingPlatforms {
 		if expectedCapabilities[name][capability] {
-			t.Run(name, func(t *testing.T) { do(t, name) })
+			t.Run(name, func(t *testing.T) { subtest(t, name) })
 		}
 	}
 }

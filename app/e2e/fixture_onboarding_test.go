@@ -64,7 +64,7 @@ func onboardingSteps() []step {
 	publish := func(o *onboarding, _ reply) { o.accountTenant().publishRecords(o.domain) }
 	return []step{
 		{name: "connect", makeRequest: func(o *onboarding) request {
-			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "of the account"}, viaControl: true}
+			return request{method: "POST", path: "/tenants/" + o.tenant + "/consent", body: object{"api_key": "replaced by withAPIKey"}, viaControl: true}
 		}},
 		{name: "sync", makeRequest: fixedRequest("POST", "/sync", nil), handleReply: func(o *onboarding, got reply) { o.checkEqual("sync", got.text("status"), "completed") }},
 		{name: "add domain", makeRequest: func(o *onboarding) request {
@@ -87,14 +87,14 @@ func onboardingSteps() []step {
 	}
 }
 
-// run executes the steps. do sends the request of a step until it succeeds. All attempts of a step
-// use the same Idempotency-Key.
-func (o *onboarding) run(steps []step, do func(step, request) reply) {
+// run executes the steps. sendUntilSuccess sends the request of a step until it succeeds. All
+// attempts of a step use the same Idempotency-Key.
+func (o *onboarding) run(steps []step, sendUntilSuccess func(step, request) reply) {
 	o.t.Helper()
 	for _, s := range steps {
 		r := s.makeRequest(o)
 		r.idempotencyKey = rand.Text()
-		got := do(s, r)
+		got := sendUntilSuccess(s, r)
 		if r.method != http.MethodGet && !r.viaControl && strings.HasPrefix(r.path, "/v1/") {
 			o.writes++
 		}

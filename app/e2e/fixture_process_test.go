@@ -70,7 +70,8 @@ func launchProcess(build programs, env []string, out io.Writer, args ...string) 
 	return p, nil
 }
 
-// stopAtEnd stops the process at the end of the test, and logs its output if the test failed.
+// stopAtEnd stops the process at the end of the test. If the test failed, it prints the end of the
+// process's log.
 func (p *process) stopAtEnd(t *testing.T) {
 	t.Cleanup(func() {
 		if err := p.stop(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
+// identicalRequests returns how many identical requests sendIdentical sends.
 func identicalRequests() int {
 	if soak.Enabled() {
 		return 100
@@ -54,16 +55,16 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 	}
 	close(gate)
 	requests.Wait()
-	var answer reply
+	var common reply
 	notReplayed := 0
 	for i, got := range answers {
 		switch {
 		case errs[i] != nil:
 			f.t.Fatalf("%s %s got no response: %v", method, path, errs[i])
-		case got.status != status || answer.raw != nil && !bytes.Equal(got.raw, answer.raw):
-			f.t.Fatalf("%s %s: got %d %s\nwant %d and the same response as the others, %s", method, path, got.status, got.raw, status, answer.raw)
+		case got.status != status || common.raw != nil && !bytes.Equal(got.raw, common.raw):
+			f.t.Fatalf("%s %s: got %d %s\nwant %d and the response of the requests before, %s", method, path, got.status, got.raw, status, common.raw)
 		default:
-			answer = got
+			common = got
 			if got.header.Get("Idempotency-Replayed") == "" {
 				notReplayed++
 			}
@@ -72,7 +73,7 @@ func (f *raceFixture) sendIdentical(idempotencyKey, method, path string, body an
 	if notReplayed != 1 {
 		f.t.Fatalf("%s %s has %d answers that are not replays, want 1", method, path, notReplayed)
 	}
-	return answer
+	return common
 }
 
 // countWrites counts the successful calls of an operation of the platform.
@@ -135,9 +136,9 @@ func TestIdenticalRequestsWriteOnce(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		pair := newReplicaPair(t, "complete", 60)
-		r := &raceFixture{serviceFixture: pair.serviceFixture, servers: pair.servers[:], key: pair.key}
+		replicas := &raceFixture{serviceFixture: pair.serviceFixture, servers: pair.servers[:], key: pair.key}
 		for range raceRounds() {
-			r.raceEveryWrite()
+			replicas.raceEveryWrite()
 		}
 		if n := pair.queryInt("SELECT count(*) FROM idempotency_keys WHERE answer IS NULL"); n != 0 {
 			t.Errorf("%d Idempotency-Keys have no stored answer, want none", n)
@@ -165,11 +166,11 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	env := fixture.env(t.TempDir(), testserver.Database(t))
 	fixture.runCommand(env, "migrate")
 	_, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
-	_, other := fixture.serve(env)
-	other.ready.APIKey = key
-	guid, admin := fixture.newTenant(other)
-	newAdministrator(t, admin).connect(other, key)
-	accountTenant{caller: caller{client: other, key: key}, guid: guid}.mustSync()
+	_, survivor := fixture.serve(env)
+	survivor.ready.APIKey = key
+	guid, admin := fixture.newTenant(survivor)
+	newAdministrator(t, admin).connect(survivor, key)
+	accountTenant{caller: caller{client: survivor, key: key}, guid: guid}.mustSync()
 	zoneOfFailpoint := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
 	for failpoint := range zoneOfFailpoint {
 		zoneOfFailpoint[failpoint] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
@@ -181,7 +182,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 		<-p.done
 	}
 	for failpoint, zone := range zoneOfFailpoint {
-		checkTakeover(t, other, guid, failpoint, zone)
+		checkTakeover(t, survivor, guid, failpoint, zone)
 	}
 	creations := map[string]int{}
 	for _, sent := range fixture.recordedRequests() {
@@ -198,30 +199,30 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 			t.Errorf("%s: the domain was created %d times, want once", failpoint, creations[zone])
 		}
 	}
-	checkDeletionTakeover(t, fixture, other, env, guid)
+	checkDeletionTakeover(t, fixture, survivor, env, guid)
 }
 
-// checkDeletionTakeover checks that a different server answers a deletion at once, if a server was
-// killed after it deleted the tenant.
-func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, other client, env []string, guid string) {
+// checkDeletionTakeover kills a server after it has deleted the tenant. It checks that the
+// surviving server answers the repeated deletion with a replay.
+func checkDeletionTakeover(t *testing.T, fixture *serviceFixture, survivor client, env []string, guid string) {
 	t.Helper()
 	p, c := fixture.serve(append(env, "TENANTRY_FAILPOINTS=after delete tenant"))
-	if _, err := c.tryWithKey("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil); err == nil {
+	if _, err := c.tryWithKey("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, survivor.ready.APIKey, nil); err == nil {
 		t.Fatal("a server answered after its failpoint")
 	}
 	<-p.done
-	got, err := other.tryWithKey("delete", "DELETE", other.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil)
+	got, err := survivor.tryWithKey("delete", "DELETE", survivor.ready.APIURL+"/v1/tenants/"+guid, survivor.ready.APIKey, nil)
 	if err != nil || got.status != http.StatusOK || got.text("status") != "deleted" || got.text("tenant_id") != guid ||
 		got.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the repeated deletion is answered %d %s (%v), want a replayed 200", got.status, got.raw, err)
 	}
 }
 
-// checkTakeover repeats the request of the killed server at a different server until it succeeds.
-func checkTakeover(t *testing.T, other client, guid, failpoint, zone string) {
+// checkTakeover repeats the request of the killed server at the surviving server until it succeeds.
+func checkTakeover(t *testing.T, survivor client, guid, failpoint, zone string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {
-		got, err := other.tryWithKey(zone, "POST", other.ready.APIURL+"/v1/tenants/"+guid+"/domains", other.ready.APIKey, object{"domain": zone})
+		got, err := survivor.tryWithKey(zone, "POST", survivor.ready.APIURL+"/v1/tenants/"+guid+"/domains", survivor.ready.APIKey, object{"domain": zone})
 		switch {
 		case err != nil || time.Now().After(deadline):
 			t.Fatalf("%s: no success in time (%v), the last answer is %d %s", failpoint, err, got.status, got.raw)
@@ -256,10 +257,10 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 	server.checkEqual("removed", removed.status, http.StatusOK)
 	checkReplays := func(when string) {
 		t.Helper()
-		for r, first := range map[*request]reply{&add: added, &remove: removed} {
+		for r, original := range map[*request]reply{&add: added, &remove: removed} {
 			got := send(*r)
-			if got.status != first.status || !bytes.Equal(got.raw, first.raw) || got.header.Get("Idempotency-Replayed") != "true" {
-				t.Errorf("%s: the request %s is answered %d %s, want a replay of %s", when, r.idempotencyKey, got.status, got.raw, first.raw)
+			if got.status != original.status || !bytes.Equal(got.raw, original.raw) || got.header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("%s: the request %s is answered %d %s, want a replay of %s", when, r.idempotencyKey, got.status, got.raw, original.raw)
 			}
 		}
 	}

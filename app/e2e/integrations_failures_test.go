@@ -81,7 +81,8 @@ func (i testIntegration) checkFaults(call providerCall) {
 		i.control("POST", "/faults", fault)
 		idempotencyKey := rand.Text()
 		got, err := i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
-		// The service's own limit of platform calls can refuse the call before it reaches the fault.
+		// The service's own limit of platform calls can refuse the call before it reaches the
+		// fault.
 		for n := 0; err == nil && got.status == 503 && status != 503 && n < 60; n++ {
 			<-time.After(time.Second)
 			got, err = i.tryWithKey(idempotencyKey, call.method, i.ready.APIURL+call.path, i.key, nil)
@@ -135,14 +136,14 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 		integration.editPlatformAccount("PUT", 1, object{})
 		integration.refresh(object{"checked": 3, "connected": 2, "newly_connected": 2, "unchanged": 1})
 		atOtherPlatform := integration.addIntegration("instantly")
-		for index, lost := range []string{"drop_after", "drop_before"} {
-			integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "remove"), "kind": lost, "times": 20})
-			if lost == "drop_after" { // otherwise a read would show that the account is removed
+		for index, fault := range []string{"drop_after", "drop_before"} {
+			integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "remove"), "kind": fault, "times": 20})
+			if fault == "drop_after" { // otherwise a read would show that the account is removed
 				integration.control("POST", "/faults", object{"provider": integration.provider, "operation": simulatorOperation(integration.provider, "account"), "kind": "status", "status": 500, "times": 20, "skip": 1})
 			}
 			got := integration.expect("DELETE", integration.mailboxPath(index, ""), nil, 504, "provider_timeout")
 			if integration.t.Failed() {
-				t.Fatalf("with the fault %s the disconnect is answered %s", lost, got.raw)
+				t.Fatalf("with the fault %s the disconnect is answered %s, want 504 provider_timeout", fault, got.raw)
 			}
 			integration.checkConnection(index, "disconnecting")
 			checkValues(t, integration.get(integration.path("")).object, object{"mailbox_connections.other": 1})
@@ -151,7 +152,7 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 			integration.eventually("a refresh succeeds", func() bool {
 				return integration.do("POST", integration.ready.APIURL+integration.path("/mailboxes/refresh"), integration.key, nil).status == http.StatusOK
 			})
-			integration.checkConnection(index, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[lost])
+			integration.checkConnection(index, map[string]string{"drop_after": "disconnected", "drop_before": "connected"}[fault])
 		}
 		integration.expect("DELETE", integration.mailboxPath(1, ""), nil, 200, "")
 		integration.checkConnection(1, "disconnected")
@@ -211,20 +212,20 @@ func TestSlowSendingPlatformAnswers504(t *testing.T) {
 	}
 }
 
-// TestMailboxGetsOneSignInLink sends 50 requests at once, half of them for each of two
-// integrations. One request gets a link, and only one platform creates a link.
+// TestMailboxGetsOneSignInLink sends 50 requests for a sign-in link of one mailbox at once, half of
+// them for each of two integrations. One request gets a link, and only one platform creates a link.
 func TestMailboxGetsOneSignInLink(t *testing.T) {
 	t.Parallel()
 	for name, start := range sendingSandboxes(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t)
-			first := c.newMailboxTenant("ada").addIntegration("instantly")
-			second := first.addIntegration("salesblink")
+			atInstantly := c.newMailboxTenant("ada").addIntegration("instantly")
+			atSalesBlink := atInstantly.addIntegration("salesblink")
 			c.control("DELETE", "/calls", nil)
 			answers, gate := make(chan reply, 50), make(chan struct{})
 			for n := range cap(answers) {
-				integration := []testIntegration{first, second}[n%2]
+				integration := []testIntegration{atInstantly, atSalesBlink}[n%2]
 				go func() {
 					<-gate
 					got, _ := integration.retryWhileUnavailable(rand.Text(), "POST", integration.mailboxPath(0, "/oauth/microsoft/init"), integration.key, nil)
@@ -278,16 +279,16 @@ func TestSignInSessionsExpire(t *testing.T) {
 			want = "failed" // this platform reports that the sign-in was declined
 		}
 		s.waitForStatus(want)
-		s.waitForStatus(want)
+		s.waitForStatus(want) // the status is final
 		s.checkConnection(0, "failed")
 		used[index].waitForStatus("connected")
 		used[index].checkConnection(1, "connected")
-		f := forgotten[index]
-		f.eventually("a background job ends the session", func() bool {
-			return f.get(f.path("")).valueAt("mailbox_connections.pending") == 0.0
+		forgottenSession := forgotten[index]
+		forgottenSession.eventually("a background job ends the session", func() bool {
+			return forgottenSession.get(forgottenSession.path("")).valueAt("mailbox_connections.pending") == 0.0
 		})
-		f.checkConnection(2, "failed")
-		checkValues(t, f.get(f.statusPath()).object, object{"status": "expired"})
+		forgottenSession.checkConnection(2, "failed")
+		checkValues(t, forgottenSession.get(forgottenSession.statusPath()).object, object{"status": "expired"})
 	}
 	for _, s := range forgotten {
 		s.connectMailbox(2)

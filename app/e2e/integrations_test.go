@@ -188,12 +188,12 @@ func (i testIntegration) checkConnect() {
 	if connected.object["provider_account_id"] == nil || connected.object["connected_at"] == nil {
 		i.t.Errorf("the connected session lacks the platform's account or the time: %s", connected.raw)
 	}
-	c := i.checkConnection(0, "connected")
-	checkMembers(i.t, "connection", c, "id status provider_account_id provider_account_email has_error connected_at updated_at")
-	checkValues(i.t, c, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": connected.object["connected_at"]})
+	connection := i.checkConnection(0, "connected")
+	checkMembers(i.t, "connection", connection, "id status provider_account_id provider_account_email has_error connected_at updated_at")
+	checkValues(i.t, connection, object{"provider_account_email": i.address(0), "has_error": false, "connected_at": connected.object["connected_at"]})
 	secondIntegration.expect("POST", secondIntegration.mailboxPath(0, "/oauth/microsoft/init"), nil, 409, "mailbox_already_connected_elsewhere")
-	for _, other := range []testIntegration{atOtherPlatform, secondIntegration} {
-		other.expect("DELETE", other.path(""), nil, 200, "")
+	for _, unused := range []testIntegration{atOtherPlatform, secondIntegration} {
+		unused.expect("DELETE", unused.path(""), nil, 200, "")
 	}
 }
 
@@ -258,7 +258,7 @@ func (i testIntegration) checkDisconnect() {
 		i.t.Errorf("the platform was called %d times more for a disconnected mailbox", now-callsBefore)
 	}
 	i.expect("DELETE", i.path(""), nil, 200, "") // mailbox 2 is still connected
-	other := i.addIntegration("instantly")
-	other.connectMailbox(2)
-	other.checkConnection(2, "connected")
+	laterIntegration := i.addIntegration("instantly")
+	laterIntegration.connectMailbox(2)
+	laterIntegration.checkConnection(2, "connected")
 }
