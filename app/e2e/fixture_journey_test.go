@@ -32,7 +32,7 @@ func newJourney(c caller, setup, behaviour object) *journey {
 // which a later try can succeed.
 func (j *journey) do(method, path string, body any, retryCodes ...string) reply {
 	j.t.Helper()
-	idempotencyKey, last := rand.Text(), reply{}
+	idempotencyKey, lastReply := rand.Text(), reply{}
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline) && j.t.Context().Err() == nil; {
 		got, err := j.tryWithKey(idempotencyKey, method, j.ready.APIURL+path, j.key, body)
 		if err == nil {
@@ -42,10 +42,10 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 			j.t.Errorf("%s %s failed, or the answer differs from the OpenAPI document: %v\n%s", method, path, err, got.raw)
 			return got
 		}
-		switch last = got; {
+		switch lastReply = got; {
 		case got.status == http.StatusOK:
 			return got
-		case got.code() == "access_denied": // after two consecutive 401 the consent counts as revoked until a sync
+		case got.code() == "access_denied": // after 401 answers the consent counts as revoked until a sync
 			idempotencyKey = rand.Text()
 			if sync := j.path("/sync"); path != sync {
 				j.do("POST", sync, nil)
@@ -63,8 +63,8 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 		}
 		<-time.After(200 * time.Millisecond)
 	}
-	j.t.Errorf("%s %s did not succeed in time, the last answer is %d %s", method, path, last.status, last.raw)
-	return last
+	j.t.Errorf("%s %s did not succeed in time, the last answer is %d %s", method, path, lastReply.status, lastReply.raw)
+	return lastReply
 }
 
 // step runs requests in parallel, after prepare. It ends the test if one of them does not succeed.

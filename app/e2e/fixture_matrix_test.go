@@ -112,10 +112,10 @@ func newMatrixFixture(t *testing.T) *matrixFixture {
 	return f
 }
 
-func (m *matrixAccount) rotateKey() (old string) {
-	old = m.key
+func (m *matrixAccount) rotateKey() (oldKey string) {
+	oldKey = m.key
 	m.key = m.post("/api-key/rotate?user_email="+m.email, nil).text("api_key")
-	return old
+	return oldKey
 }
 
 // openDatabase opens the service's database read-only and sets snapshotQuery.

@@ -152,7 +152,7 @@ func (h *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 		} `json:"rrsets"`
 	}
 	must(t, json.Unmarshal(h.callAPI(t, http.MethodGet, "/"+zone+".", nil), &doc))
-	var out []storedRecord
+	var stored []storedRecord
 	for _, set := range doc.RRSets {
 		if set.Name == zone+"." && (set.Type == dns.SOA || set.Type == dns.NS) {
 			continue
@@ -163,10 +163,10 @@ func (h *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 			}
 			must(t, json.Unmarshal(raw, &record))
 			line := zoneLine{strings.TrimSuffix(set.Name, "."), set.TTL, set.Type, record.Content}
-			out = append(out, storedRecord{line, fmt.Sprint(set.Name, " ", set.Type, " ", set.TTL, " ", string(raw))})
+			stored = append(stored, storedRecord{line, fmt.Sprint(set.Name, " ", set.Type, " ", set.TTL, " ", string(raw))})
 		}
 	}
-	return out
+	return stored
 }
 
 // callAPI calls the server's API without the plugin.
@@ -224,9 +224,9 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	inner, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
+	simulatorHandler, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
 	must(t, err)
-	handler = inner
+	handler = simulatorHandler
 	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
 	must(t, err)
 	dnsServer, err := zones.Listen(t.Context(), store)
@@ -298,21 +298,21 @@ type cloudflareRecord struct {
 
 func (h *cloudflareHost) storedRecords(t testing.TB, zone string) []storedRecord {
 	t.Helper()
-	var all []json.RawMessage
-	h.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
-	var out []storedRecord
-	for _, raw := range all {
-		r := decodeRecord(t, raw)
-		line := zoneLine{r.Name, r.TTL, dns.Type(r.Type), r.Content}
-		if r.Priority != nil {
-			line.text = fmt.Sprint(*r.Priority, " ", r.Content)
+	var rawRecords []json.RawMessage
+	h.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &rawRecords)
+	var stored []storedRecord
+	for _, raw := range rawRecords {
+		record := decodeRecord(t, raw)
+		line := zoneLine{record.Name, record.TTL, dns.Type(record.Type), record.Content}
+		if record.Priority != nil {
+			line.text = fmt.Sprint(*record.Priority, " ", record.Content)
 		}
 		if line.recordType == "SRV" { // the API omits the final dot of the target
 			line.text += "."
 		}
-		out = append(out, storedRecord{line, string(raw)})
+		stored = append(stored, storedRecord{line, string(raw)})
 	}
-	return out
+	return stored
 }
 
 func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudflareRecord) {
@@ -326,18 +326,18 @@ func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudflareRecord) {
 // TXT and A records of the target.
 func (h *cloudflareHost) publish(t testing.TB, zone string) {
 	t.Helper()
-	var all []json.RawMessage
-	h.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
-	var out []zones.Record
-	for _, raw := range all {
-		r := decodeRecord(t, raw)
-		if r.TTL == 1 {
-			r.TTL = 300
+	var rawRecords []json.RawMessage
+	h.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &rawRecords)
+	var served []zones.Record
+	for _, raw := range rawRecords {
+		record := decodeRecord(t, raw)
+		if record.TTL == 1 {
+			record.TTL = 300
 		}
-		out = append(out, h.servedRecords(t, zone, r)...)
+		served = append(served, h.servedRecords(t, zone, record)...)
 	}
 	must(t, h.store.Add(zone, "cloudflare"))
-	if err := h.store.Replace(zone, out); err != nil {
+	if err := h.store.Replace(zone, served); err != nil {
 		t.Fatalf("the DNS server refuses the records of %s: %v", zone, err)
 	}
 }
@@ -345,40 +345,40 @@ func (h *cloudflareHost) publish(t testing.TB, zone string) {
 // servedRecords returns the records with which the DNS server answers for a stored record.
 func (h *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudflareRecord) []zones.Record {
 	t.Helper()
-	out := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
+	served := zones.Record{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
 	switch {
 	case r.Proxied:
-		out.Type, out.Content = "A", "192.0.2.99"
+		served.Type, served.Content = "A", "192.0.2.99"
 	case r.Type == "CNAME" && (r.Settings.Flatten || r.Name == zone):
 		return h.flattenTarget(t, r)
 	case r.Type == "TXT":
 		text, err := sdk.UnquoteText(r.Content)
 		must(t, err)
-		out.Content = text
+		served.Content = text
 	}
-	return []zones.Record{out}
+	return []zones.Record{served}
 }
 
 // flattenTarget returns the TXT and A records at the target of a CNAME, with the name of the CNAME.
 func (h *cloudflareHost) flattenTarget(t testing.TB, r cloudflareRecord) []zones.Record {
 	t.Helper()
-	var out []zones.Record
+	var records []zones.Record
 	tcp := wiredns.Client{Net: "tcp", Timeout: time.Minute}
 	for _, queryType := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
 		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", queryType), h.server)
 		must(t, err)
-		for _, rr := range answer.Answer {
+		for _, resourceRecord := range answer.Answer {
 			record := zones.Record{Type: wiredns.TypeToString[queryType], Name: r.Name, TTL: r.TTL}
-			switch rr := rr.(type) {
+			switch resourceRecord := resourceRecord.(type) {
 			case *wiredns.TXT:
-				record.Content = strings.Join(rr.Txt, "")
+				record.Content = strings.Join(resourceRecord.Txt, "")
 			case *wiredns.A:
-				record.Content = rr.A.String()
+				record.Content = resourceRecord.A.String()
 			}
-			out = append(out, record)
+			records = append(records, record)
 		}
 	}
-	return out
+	return records
 }
 
 func (h *cloudflareHost) control(t testing.TB, method, path string, in, out any) {

@@ -52,8 +52,8 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+fixture.hostilePluginDir())
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
-	p, server := fixture.serve(env)
-	c := caller{client: server, key: key}
+	service, serverClient := fixture.serve(env)
+	c := caller{client: serverClient, key: key}
 	secrets := map[string]string{}
 	checkHealthy := func(during string) {
 		t.Helper()
@@ -84,30 +84,30 @@ func TestServiceSurvivesHostilePlugins(t *testing.T) {
 				t.Errorf("%s: the answer has the secret", h.name)
 			}
 			c.eventually("the log names the plugin "+h.name, func() bool {
-				logs := p.logs.String()
+				logs := service.logs.String()
 				return hasLine(logs, `"msg":"provider call failed"`, `"provider":"`+h.name+`"`, `"cause":"`+h.cause+`"`) &&
 					hasLine(logs, append([]string{`"plugin":"` + h.name + `"`}, h.logTexts...)...)
 			})
 			checkHealthy("after " + h.name)
 		}
 	}
-	hangs := hostilePlugins[len(hostilePlugins)-1]
-	waitForHanging := startRequest(hangs)
-	c.eventually("the plugin that hangs runs", func() bool { return hasLine(p.logs.String(), `"plugin started"`, `"plugin":"hangs"`) })
+	hangingPlugin := hostilePlugins[len(hostilePlugins)-1]
+	waitForHanging := startRequest(hangingPlugin)
+	c.eventually("the plugin that hangs runs", func() bool { return hasLine(service.logs.String(), `"plugin started"`, `"plugin":"hangs"`) })
 	checkHealthy("while a call hangs")
 	for _, h := range hostilePlugins[:len(hostilePlugins)-1] {
 		startRequest(h)()
 	}
-	forked := pluginProcessID(t, p.logs.String(), "forks")
-	c.eventually("no process of the plugin that forks is left", func() bool { return processesInGroup(t, forked) == 0 })
+	forkingPID := pluginProcessID(t, service.logs.String(), "forks")
+	c.eventually("no process of the plugin that forks is left", func() bool { return processesInGroup(t, forkingPID) == 0 })
 	waitForHanging()
 
 	if stored := c.get("/v1/integrations"); stored.valueAt("count") != 0.0 {
 		t.Errorf("a credential was stored: %s", stored.raw)
 	}
-	must(t, p.stop())
+	must(t, service.stop())
 	for name, secret := range secrets {
-		if strings.Contains(p.logs.String(), secret) {
+		if strings.Contains(service.logs.String(), secret) {
 			t.Errorf("the log has the secret that %s got", name)
 		}
 	}

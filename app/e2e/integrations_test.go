@@ -103,6 +103,9 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 		stored++
 		checkValues(t, created.object, object{"provider_workspace_id": chosen})
 	}
+	if stored == 0 {
+		t.Error("the sandbox lists no workspaces, want the workspaces of a customer at plusvibe or salesblink")
+	}
 	for _, body := range []object{{"provider": "nobody", "name": "n", "api_key": "k"}, {"provider": "cloudflare", "name": "n", "api_key": "k"},
 		{"provider": "microsoft365", "name": "n", "api_key": "k"}, {"provider": "Instantly", "name": "n", "api_key": "k"}} {
 		got := c.expect("POST", "/v1/integrations", body, 400, "unknown_provider")

@@ -67,7 +67,7 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 // walkWithMailPlatform starts a sandbox with a mail plugin, and connects and removes a tenant.
 func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	t.Helper()
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
+	sandboxProcess, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.dir)
 	check := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
 	must(t, err)
@@ -88,7 +88,7 @@ func walkWithMailPlatform(t *testing.T, plugin pluginInDevelopment) {
 	checkValues(t, tenant.get(tenant.path("")).object, object{"connected_by": tenant.admin, "exchange_bootstrap_status": "ready", "readiness.smtp_auth": "enabled"})
 
 	zone := tenant.addSignedDomain()
-	plugin.upgrade(c, p)
+	plugin.upgrade(c, sandboxProcess)
 	tenant.limitMailboxes(zone)
 	tenant.removeEverything(zone)
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); string(bytes.TrimSpace(calls.raw)) != "[]" {
