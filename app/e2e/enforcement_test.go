@@ -57,7 +57,7 @@ func (c client) enforceUntilSuccess() {
 func (c client) countPasses() (succeeded, failed int) {
 	c.t.Helper()
 	for outcome, passes := range c.counterValues("tenantry_enforcement_runs_total", "outcome") {
-		if outcome == "ok" {
+		if outcome == "done" {
 			succeeded += passes
 		} else {
 			failed += passes
