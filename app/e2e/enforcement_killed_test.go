@@ -17,7 +17,7 @@ import (
 )
 
 // enforcementHistory runs random actions on a tenant with limits while the service is killed
-// repeatedly. It records the state that must result.
+// repeatedly. Its fields record the state that must result.
 type enforcementHistory struct {
 	*onboarding
 	random        *rand.Rand
@@ -108,8 +108,8 @@ func (history *enforcementHistory) nextDay() {
 func (history *enforcementHistory) moveClock() {
 	history.t.Helper()
 	history.now = history.latestNow.Add(time.Duration(history.random.IntN(180)-90) * time.Minute)
-	if last := history.now.Truncate(24 * time.Hour).Add(18 * time.Hour); history.now.After(last) {
-		history.now = last
+	if latestAllowed := history.now.Truncate(24 * time.Hour).Add(18 * time.Hour); history.now.After(latestAllowed) {
+		history.now = latestAllowed
 	}
 	if history.now.After(history.latestNow) {
 		history.latestNow = history.now
@@ -192,7 +192,7 @@ func (history *enforcementHistory) eventsByAddress() map[string][]object {
 
 // crashDuringPass kills the service during or soon after a pass that has a mailbox to block or to
 // unblock. After the next pass, each block that the platform had after the kill must have exactly
-// one event. crashDuringPass reports whether the pass was in progress at the kill.
+// one event. inProgress is true if the pass had not ended before the kill.
 func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	history.t.Helper()
 	history.control("DELETE", "/faults", nil)
@@ -224,8 +224,8 @@ func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 	return inProgress
 }
 
-// killDuringPass kills the service while it waits for a response in a pass, or soon after the pass,
-// and starts it again. It reports whether the pass was still in progress.
+// killDuringPass starts a pass, kills the service during the pass or soon after it, and starts the
+// service again. inProgress is true if the pass had not ended before the kill.
 func (history *enforcementHistory) killDuringPass() (inProgress bool) {
 	history.t.Helper()
 	history.control("DELETE", "/calls", nil)

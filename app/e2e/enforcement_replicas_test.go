@@ -33,7 +33,7 @@ type enforcingReplicas struct {
 	began          time.Time // before the first pass
 }
 
-// newEnforcingReplicas starts both services. They share one keyset.
+// newEnforcingReplicas starts two services that share one keyset.
 func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	t.Helper()
 	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL, began: time.Now()}
@@ -117,7 +117,7 @@ func (r *enforcingReplicas) countFailedPasses() (total int) {
 }
 
 // TestReplicasShareEnforcement checks that two services which enforce concurrently block and
-// unblock each mailbox once, and share the request budget of a tenant's trace.
+// unblock a mailbox once, and share the request budget of a tenant's trace.
 func TestReplicasShareEnforcement(t *testing.T) {
 	t.Parallel()
 	replicas := newEnforcingReplicas(t)

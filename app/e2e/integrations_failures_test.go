@@ -169,7 +169,7 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	integration.postponeBackgroundRefresh()
 	integration.connectMailbox(0)
 	otherAccounts := []object{}
-	for n := range 250 {
+	for n := range 250 { // Instantly lists 100 accounts a page
 		otherAccounts = append(otherAccounts, object{"email": fmt.Sprintf("crowd-%03d@elsewhere.test", n)})
 	}
 	integration.control("POST", "/sending/instantly/accounts", otherAccounts)
@@ -272,7 +272,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 		s.signIn(s.address(1), "accept") // nobody requests the status before the clock moves
 	}
 	unused[0].signIn("stranger@elsewhere.test", "deny")
-	c.control("POST", "/clock", object{"advance": "12m"})
+	c.control("POST", "/clock", object{"advance": "12m"}) // a session expires after 10 minutes
 	for index, s := range unused {
 		want := "expired"
 		if index == 0 {
