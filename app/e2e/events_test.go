@@ -53,7 +53,7 @@ func TestIndirectRemovalsAreEvents(t *testing.T) {
 		address := limited.mailboxes[0].text("primary_smtp")
 		limited.control("DELETE", "/tenants/"+limited.guid+"/mailboxes/"+address, nil)
 		limited.mustSync()
-		limited.control("POST", "/clock", object{"advance": "16m"})
+		limited.control("POST", "/clock", object{"advance": "16m"}) // a mailbox that is missing for 15 minutes no longer exists
 		limited.mustSync()
 		limited.expect("DELETE", limited.path("/domains/"+limited.zone), nil, 200, "")
 		types := []string{}

@@ -272,7 +272,7 @@ func TestSignInSessionsExpire(t *testing.T) {
 		s.signIn(s.address(1), "accept") // nobody requests the status before the clock moves
 	}
 	unused[0].signIn("stranger@elsewhere.test", "deny")
-	c.control("POST", "/clock", object{"advance": "12m"}) // a session expires after 10 minutes
+	c.control("POST", "/clock", object{"advance": "12m"}) // a session expires after 10 minutes and a grace period of 1 minute
 	for index, s := range unused {
 		want := "expired"
 		if index == 0 {
