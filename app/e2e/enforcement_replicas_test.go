@@ -79,17 +79,18 @@ func (r *enforcingReplicas) setClocks(to object) {
 }
 
 // enforceConcurrently starts enforcement twice in each service, all at once. No cmdlet that changes
-// rules may run twice for a tenant. If a pass fails because the machine stalled, a later pass may
-// repeat a cmdlet. enforceConcurrently then only makes sure that a later pass succeeds.
+// rules may run twice for a tenant. If a pass fails or loses its lease because the machine stalled, a
+// later pass may repeat a cmdlet. enforceConcurrently then only makes sure that a later pass
+// succeeds.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
-	requestsBefore, failedBefore := len(r.recordedRequests()), r.countFailedPasses()
+	requestsBefore, failedBefore, began := len(r.recordedRequests()), r.countFailedPasses(), time.Now()
 	var runs sync.WaitGroup
 	for _, c := range slices.Concat(r.clients[:], r.clients[:]) {
 		runs.Go(func() { c.control("POST", "/enforcement/run", nil) })
 	}
 	runs.Wait()
-	if r.countFailedPasses() > failedBefore {
+	if r.countFailedPasses() > failedBefore || time.Since(began) >= passLease {
 		r.clients[0].enforceUntilSuccess()
 		return
 	}
