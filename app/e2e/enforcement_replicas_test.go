@@ -79,8 +79,8 @@ func (r *enforcingReplicas) setClocks(to object) {
 }
 
 // enforceConcurrently starts enforcement twice in each service, all at once. No cmdlet that changes
-// rules may run twice for a tenant. If a pass fails or loses its lease because the machine stalled, a
-// later pass may repeat a cmdlet. enforceConcurrently then only makes sure that a later pass
+// rules may run twice for a tenant. If a pass fails or loses its lease because the machine stalled,
+// a later pass may repeat a cmdlet. enforceConcurrently then only makes sure that a later pass
 // succeeds.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
