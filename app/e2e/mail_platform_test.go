@@ -43,7 +43,7 @@ func (v *vendorCheck) RoundTrip(r *http.Request) (*http.Response, error) {
 	_ = answer.Header.Write(&head) // writing to memory does not fail
 	for _, text := range []string{head.String(), string(raw)} {
 		if match := microsoftNames.FindStringIndex(text); match != nil {
-			v.t.Errorf("%s %s names a vendor: …%s…", r.Method, r.URL.Path, text[max(0, match[0]-100):min(len(text), match[1]+100)])
+			v.t.Errorf("the answer to %s %s names Microsoft or its products: …%s…", r.Method, r.URL.Path, text[max(0, match[0]-100):min(len(text), match[1]+100)])
 		}
 	}
 	v.answers.Add(1)
