@@ -36,23 +36,23 @@ type enforcingReplicas struct {
 // newEnforcingReplicas starts two services that share one keyset.
 func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	t.Helper()
-	r := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL, began: time.Now()}
+	replicas := &enforcingReplicas{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), redis: testserver.NewRedis(t).URL, began: time.Now()}
 	database, keyset := testserver.Database(t), []byte(nil)
-	for i := range r.clients {
+	for i := range replicas.clients {
 		dataDir := t.TempDir()
 		if i > 0 {
 			must(t, os.WriteFile(filepath.Join(dataDir, "keyset.json"), keyset, 0o600))
 		}
-		_, ready := startDev(t, r.build, dataDir, append(r.env(dataDir, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
-		r.clients[i] = client{t, ready}
+		_, ready := startDev(t, replicas.build, dataDir, append(replicas.env(dataDir, ""), slowRedis), "--no-seed", "--database", database, "--redis", replicas.redis)
+		replicas.clients[i] = client{t, ready}
 		var err error
 		if keyset, err = os.ReadFile(filepath.Join(dataDir, "keyset.json")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r.accountAtFirst = seededAccount(t, r.clients[0].ready)
-	r.accountAtFirst.ready.ControlURL = r.url + "/_control"
-	return r
+	replicas.accountAtFirst = seededAccount(t, replicas.clients[0].ready)
+	replicas.accountAtFirst.ready.ControlURL = replicas.url + "/_control"
+	return replicas
 }
 
 func (r *enforcingReplicas) addLimitedTenant(perDay int, localParts ...string) {

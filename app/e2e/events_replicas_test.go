@@ -49,31 +49,31 @@ const (
 func TestReplicasShareOneLog(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	r := &logReplicas{serviceFixture: fixture, env: fixture.env(t.TempDir(), testserver.Database(t)), names: map[string]bool{}}
-	r.runCommand(r.env, "migrate")
-	_, r.key = r.newAccount(r.env, "owner@example.com", "complete", 0)
+	replicas := &logReplicas{serviceFixture: fixture, env: fixture.env(t.TempDir(), testserver.Database(t)), names: map[string]bool{}}
+	replicas.runCommand(replicas.env, "migrate")
+	_, replicas.key = replicas.newAccount(replicas.env, "owner@example.com", "complete", 0)
 	processes := [2]*process{}
-	for i := range r.servers {
-		processes[i], r.servers[i] = r.serve(r.env)
+	for i := range replicas.servers {
+		processes[i], replicas.servers[i] = replicas.serve(replicas.env)
 	}
 	var writers, readers sync.WaitGroup
 	eventsByReader := make([][]object, logReaders)
 	for i := range eventsByReader {
-		readers.Go(func() { eventsByReader[i] = r.followLog(i) })
+		readers.Go(func() { eventsByReader[i] = replicas.followLog(i) })
 	}
 	stop := make(chan struct{})
 	for i := range logWriters {
-		writers.Go(func() { r.writeEvents(i, stop) })
+		writers.Go(func() { replicas.writeEvents(i, stop) })
 	}
-	kills := r.killAlternately(soak.Rand(t), processes)
+	kills := replicas.killAlternately(soak.Rand(t), processes)
 	close(stop)
 	writers.Wait()
-	r.writersEnded.Store(true)
+	replicas.writersEnded.Store(true)
 	readers.Wait()
 	if !t.Failed() {
-		r.checkSeen(eventsByReader)
+		replicas.checkSeen(eventsByReader)
 	}
-	t.Logf("%d events of %d keys after %d kills", len(eventsByReader[0]), len(r.names), kills)
+	t.Logf("%d events of %d keys after %d kills", len(eventsByReader[0]), len(replicas.names), kills)
 }
 
 // server returns the client of a server. A restarted server has a new client.
@@ -171,8 +171,8 @@ func (r *logReplicas) checkSeen(eventsByReader [][]object) {
 	c := r.server(0)
 	fullLog := caller{client: c, key: r.key}.eventsAfter("")
 	ids := func(events []object) (ids []string) {
-		for _, e := range events {
-			ids = append(ids, e.text("id"))
+		for _, event := range events {
+			ids = append(ids, event.text("id"))
 		}
 		return ids
 	}
@@ -182,16 +182,16 @@ func (r *logReplicas) checkSeen(eventsByReader [][]object) {
 		}
 	}
 	versions, created, seenIDs := map[string]float64{}, map[string]bool{}, map[string]bool{}
-	for _, e := range fullLog {
-		if seenIDs[e.text("id")] {
-			r.t.Errorf("the log has %v twice", e)
+	for _, logged := range fullLog {
+		if seenIDs[logged.text("id")] {
+			r.t.Errorf("the log has %v twice", logged)
 		}
-		seenIDs[e.text("id")] = true
-		subject := fmt.Sprint(e.valueAt("subject.id"))
-		if versions[subject]++; e["version"] != versions[subject] {
-			r.t.Errorf("the event %v has the wrong version, want %v", e, versions[subject])
+		seenIDs[logged.text("id")] = true
+		subject := fmt.Sprint(logged.valueAt("subject.id"))
+		if versions[subject]++; logged["version"] != versions[subject] {
+			r.t.Errorf("the event %v has the wrong version, want %v", logged, versions[subject])
 		}
-		if name := fmt.Sprint(e.valueAt("data.name")); e.text("type") == "key.created" && strings.Contains(name, "-") {
+		if name := fmt.Sprint(logged.valueAt("data.name")); logged.text("type") == "key.created" && strings.Contains(name, "-") {
 			if created[name] {
 				r.t.Errorf("%s was created twice", name)
 			}

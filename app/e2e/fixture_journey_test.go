@@ -27,10 +27,10 @@ func newJourney(c caller, setup, behaviour object) *journey {
 	return &journey{accountTenant: tenant, zones: []string{tenant.newZone(), tenant.newZone()}, prepare: func() {}}
 }
 
-// do repeats a request until it succeeds. It keeps the Idempotency-Key unless the API refused the
-// request, because a refusal is stored with its key. retryCodes are the codes of refusals after
-// which a later try can succeed.
-func (j *journey) do(method, path string, body any, retryCodes ...string) reply {
+// sendUntilSuccess repeats a request until it succeeds. It keeps the Idempotency-Key unless the API
+// refused the request, because a refusal is stored with its key. retryCodes are the codes of
+// refusals after which a later try can succeed.
+func (j *journey) sendUntilSuccess(method, path string, body any, retryCodes ...string) reply {
 	j.t.Helper()
 	idempotencyKey, lastReply := rand.Text(), reply{}
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline) && j.t.Context().Err() == nil; {
@@ -48,7 +48,7 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 		case got.code() == "access_denied": // after 401 answers the consent counts as revoked until a sync
 			idempotencyKey = rand.Text()
 			if sync := j.path("/sync"); path != sync {
-				j.do("POST", sync, nil)
+				j.sendUntilSuccess("POST", sync, nil)
 			}
 		case got.code() == "dkim_not_ready": // the platform may have created the DKIM records after the last publish
 			idempotencyKey = rand.Text()
@@ -56,7 +56,7 @@ func (j *journey) do(method, path string, body any, retryCodes ...string) reply 
 		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
 		case slices.Contains(retryCodes, got.code()): // a sync that read old data hides the object until the next sync
 			idempotencyKey = rand.Text()
-			j.do("POST", j.path("/sync"), nil)
+			j.sendUntilSuccess("POST", j.path("/sync"), nil)
 		default:
 			j.t.Errorf("%s %s is answered %d %s, want a success or a temporary error", method, path, got.status, got.raw)
 			return got
@@ -85,7 +85,7 @@ func (j *journey) step(requests ...func()) {
 func (j *journey) syncFully() {
 	j.t.Helper()
 	j.eventually("a complete sync", func() bool {
-		return j.t.Failed() || j.do("POST", j.path("/sync"), nil).text("status") == "completed"
+		return j.t.Failed() || j.sendUntilSuccess("POST", j.path("/sync"), nil).text("status") == "completed"
 	})
 }
 
@@ -101,12 +101,12 @@ func (j *journey) onboard() {
 	})
 	j.step(j.syncFully)
 	domainRequest := func(zone, rest string, retryCodes ...string) func() {
-		return func() { j.do("POST", j.domainPath(zone, rest), nil, retryCodes...) }
+		return func() { j.sendUntilSuccess("POST", j.domainPath(zone, rest), nil, retryCodes...) }
 	}
 	var addRequests, verifyRequests []func()
 	for _, zone := range j.zones {
 		addRequests = append(addRequests, func() {
-			checkValues(j.t, j.do("POST", j.path("/domains"), object{"domain": zone}).object, object{"status": "added"})
+			checkValues(j.t, j.sendUntilSuccess("POST", j.path("/domains"), object{"domain": zone}).object, object{"status": "added"})
 		})
 		verifyRequests = append(verifyRequests, domainRequest(zone, "/verify", "domain_not_found"))
 	}
@@ -139,7 +139,7 @@ func (j *journey) provision(zone string, localParts ...string) {
 	j.t.Helper()
 	created, answers := 0.0, ""
 	j.eventually("no mailbox of "+zone+" fails", func() bool {
-		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, localParts...), "domain_not_found")
+		got := j.sendUntilSuccess("POST", j.path("/mailboxes"), mailboxesBody(zone, localParts...), "domain_not_found")
 		n, _ := got.valueAt("created_count").(float64)
 		created += n
 		answers += "\n" + string(got.raw)
@@ -165,7 +165,7 @@ func (j *journey) mailboxIDs() map[string]string {
 func (j *journey) checkLimits(ids map[string]string) {
 	j.t.Helper()
 	limited := "max@" + j.zones[0]
-	setLimit := func(body object) func() { return func() { j.do("POST", j.path("/mailbox-limits"), body) } }
+	setLimit := func(body object) func() { return func() { j.sendUntilSuccess("POST", j.path("/mailbox-limits"), body) } }
 	j.step(setLimit(object{"daily_send_limit": 5}), setLimit(object{"daily_send_limit": 20, "domain_scope": j.zones[1]}))
 	j.control("POST", "/messages", object{"mailbox": limited, "count": 9})
 	j.enforceUntil("blocked", true, ids[limited])
@@ -194,7 +194,7 @@ func (j *journey) enforceUntil(subject string, blocked bool, id string) {
 func (j *journey) rename(id string) {
 	j.t.Helper()
 	j.step(func() {
-		j.do("PATCH", j.path("/mailboxes/"+id), object{"display_name": "Ada Lovelace", "daily_send_limit": 7}, "mailbox_not_found")
+		j.sendUntilSuccess("PATCH", j.path("/mailboxes/"+id), object{"display_name": "Ada Lovelace", "daily_send_limit": 7}, "mailbox_not_found")
 	}, j.syncFully)
 }
 
@@ -205,13 +205,13 @@ func (j *journey) remove(ids map[string]string) {
 	for address, id := range ids {
 		if address == "ada@"+j.zones[0] || strings.HasSuffix(address, "@"+j.zones[1]) {
 			removals = append(removals, func() {
-				j.do("DELETE", j.path("/mailboxes/"+id+"?confirm="+address), nil, "mailbox_not_found")
+				j.sendUntilSuccess("DELETE", j.path("/mailboxes/"+id+"?confirm="+address), nil, "mailbox_not_found")
 			})
 		}
 	}
 	j.step(removals...)
 	j.step(func() {
-		j.do("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
+		j.sendUntilSuccess("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
 	})
 	j.checkPlatformMailboxes(j.zones[0], "max", "lise")
 	remaining := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
@@ -219,7 +219,7 @@ func (j *journey) remove(ids map[string]string) {
 		j.t.Errorf("the platform has the domains %v, want only %s", remaining, j.zones[0])
 	}
 	var deleted reply
-	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
+	j.step(func() { deleted = j.sendUntilSuccess("DELETE", j.path(""), nil) })
 	for _, rule := range j.control("GET", "/tenants/"+j.guid, nil).objects("rules") {
 		// The tenant is deleted even if its rules cannot be removed at the platform. The response
 		// then names the rules.

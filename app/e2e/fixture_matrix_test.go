@@ -79,37 +79,37 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 // newMatrixFixture starts a sandbox and creates the accounts and resources of the matrix.
 func newMatrixFixture(t *testing.T) *matrixFixture {
 	t.Helper()
-	f, dataDir := &matrixFixture{spans: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
-	env := append(f.spans.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
+	fixture, dataDir := &matrixFixture{spans: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
+	env := append(fixture.spans.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
 	process, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, env, "--limits", "off")
-	f.process, f.owner = process, seededAccount(t, ready)
-	c := f.owner
-	f.a, f.b = newMatrixAccount(c.newAccount(nil), 2), newMatrixAccount(c.newAccount(nil), 1)
-	f.trial, f.spare = newMatrixAccount(c.newAccount(object{"key_form": "trial"}), 1), newMatrixAccount(c.newAccount(nil), 1)
-	f.downgraded = newMatrixAccount(c.newAccount(nil), 2)
-	f.downgraded.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
-	f.lapsed = newMatrixAccount(c.newAccount(nil), 1)
-	f.lapsed.setPlan(object{"plan": "complete", "active": false})
-	f.full = c.newAccount(object{"tenant_slots": 1}).newTenant(nil).connect().caller
-	f.rotatedKey = f.spare.rotateKey()
-	f.managed, f.formerlyManaged, f.deleted = c.newAccount(nil).newTenant(nil), f.a.newTenant(nil), f.a.newTenant(nil).connect()
-	for _, tenant := range []accountTenant{f.managed, f.formerlyManaged} {
+	fixture.process, fixture.owner = process, seededAccount(t, ready)
+	c := fixture.owner
+	fixture.a, fixture.b = newMatrixAccount(c.newAccount(nil), 2), newMatrixAccount(c.newAccount(nil), 1)
+	fixture.trial, fixture.spare = newMatrixAccount(c.newAccount(object{"key_form": "trial"}), 1), newMatrixAccount(c.newAccount(nil), 1)
+	fixture.downgraded = newMatrixAccount(c.newAccount(nil), 2)
+	fixture.downgraded.setPlan(object{"plan": "complete", "active": true, "tenant_slots": 1})
+	fixture.lapsed = newMatrixAccount(c.newAccount(nil), 1)
+	fixture.lapsed.setPlan(object{"plan": "complete", "active": false})
+	fixture.full = c.newAccount(object{"tenant_slots": 1}).newTenant(nil).connect().caller
+	fixture.rotatedKey = fixture.spare.rotateKey()
+	fixture.managed, fixture.formerlyManaged, fixture.deleted = c.newAccount(nil).newTenant(nil), fixture.a.newTenant(nil), fixture.a.newTenant(nil).connect()
+	for _, tenant := range []accountTenant{fixture.managed, fixture.formerlyManaged} {
 		c.control("POST", "/managed", object{"tenant_id": tenant.guid, "account_id": tenant.id})
 	}
-	for name, tenant := range map[string]accountTenant{"managed": f.managed, "deleted": f.deleted, "returned": f.formerlyManaged} {
+	for name, tenant := range map[string]accountTenant{"managed": fixture.managed, "deleted": fixture.deleted, "returned": fixture.formerlyManaged} {
 		tenant.mustSync()
 		tenant.post(tenant.path("/domains"), object{"domain": tenant.newZone()})
-		f.ids[name] = tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
+		fixture.ids[name] = tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
 	}
 	file := filepath.Join(dataDir, "tenantry.db")
-	returned := accountResources{f.formerlyManaged, map[string]string{"domain_id": f.ids["returned"], "domain_name": "returned.example"}}
-	addWaitingRuns(t, file, f.a.accountResources, f.b.accountResources, f.trial.accountResources, f.spare.accountResources, f.downgraded.accountResources, f.lapsed.accountResources, returned)
-	f.ids["returned job"] = returned.ids["job_id"]
-	f.addIntegrations(t)
-	c.control("DELETE", "/managed/"+f.formerlyManaged.guid, nil)
-	f.deleted.expect("DELETE", f.deleted.path(""), nil, 200, "")
-	f.openDatabase(t, file)
-	return f
+	returned := accountResources{fixture.formerlyManaged, map[string]string{"domain_id": fixture.ids["returned"], "domain_name": "returned.example"}}
+	addWaitingRuns(t, file, fixture.a.accountResources, fixture.b.accountResources, fixture.trial.accountResources, fixture.spare.accountResources, fixture.downgraded.accountResources, fixture.lapsed.accountResources, returned)
+	fixture.ids["returned job"] = returned.ids["job_id"]
+	fixture.addIntegrations(t)
+	c.control("DELETE", "/managed/"+fixture.formerlyManaged.guid, nil)
+	fixture.deleted.expect("DELETE", fixture.deleted.path(""), nil, 200, "")
+	fixture.openDatabase(t, file)
+	return fixture
 }
 
 func (m *matrixAccount) rotateKey() (oldKey string) {

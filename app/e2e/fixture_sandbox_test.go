@@ -121,7 +121,7 @@ func launchDev(build programs, dataDir string, env []string, args ...string) (*p
 		return nil, ready, err
 	}
 	read, write := io.Pipe()
-	p, err := launchProcess(build, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", dataDir}, args...)...)
+	started, err := launchProcess(build, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", dataDir}, args...)...)
 	if err != nil {
 		return nil, ready, err
 	}
@@ -131,15 +131,15 @@ func launchDev(build programs, dataDir string, env []string, args ...string) (*p
 		lines <- line
 		_, _ = io.Copy(io.Discard, read)
 	}()
-	go func() { <-p.done; _ = write.Close() }()
+	go func() { <-started.done; _ = write.Close() }()
 	select {
 	case line := <-lines:
 		if err := json.Unmarshal([]byte(line), &ready); err != nil {
-			return p, ready, fmt.Errorf("the ready line %q is not JSON: %w", line, err)
+			return started, ready, fmt.Errorf("the ready line %q is not JSON: %w", line, err)
 		}
-		return p, ready, nil
+		return started, ready, nil
 	case <-time.After(waitTimeout):
-		return p, ready, fmt.Errorf("no ready line in %s", waitTimeout)
+		return started, ready, fmt.Errorf("no ready line in %s", waitTimeout)
 	}
 }
 

@@ -257,10 +257,10 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 	server.checkEqual("removed", removed.status, http.StatusOK)
 	checkReplays := func(when string) {
 		t.Helper()
-		for r, original := range map[*request]reply{&add: added, &remove: removed} {
-			got := send(*r)
+		for repeated, original := range map[*request]reply{&add: added, &remove: removed} {
+			got := send(*repeated)
 			if got.status != original.status || !bytes.Equal(got.raw, original.raw) || got.header.Get("Idempotency-Replayed") != "true" {
-				t.Errorf("%s: the request %s is answered %d %s, want a replay of %s", when, r.idempotencyKey, got.status, got.raw, original.raw)
+				t.Errorf("%s: the request %s is answered %d %s, want a replay of %s", when, repeated.idempotencyKey, got.status, got.raw, original.raw)
 			}
 		}
 	}

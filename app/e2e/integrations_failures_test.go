@@ -268,19 +268,19 @@ func TestSignInSessionsExpire(t *testing.T) {
 	if len(unused) < 3 {
 		t.Fatalf("%d platforms have OAuth, want at least 3", len(unused))
 	}
-	for _, s := range used {
-		s.signIn(s.address(1), "accept") // nobody requests the status before the clock moves
+	for _, session := range used {
+		session.signIn(session.address(1), "accept") // nobody requests the status before the clock moves
 	}
 	unused[0].signIn("stranger@elsewhere.test", "deny")
 	c.control("POST", "/clock", object{"advance": "12m"}) // a session expires after 10 minutes and a grace period of 1 minute
-	for index, s := range unused {
+	for index, session := range unused {
 		want := "expired"
 		if index == 0 {
 			want = "failed" // this platform reports that the sign-in was declined
 		}
-		s.waitForStatus(want)
-		s.waitForStatus(want) // the status is final
-		s.checkConnection(0, "failed")
+		session.waitForStatus(want)
+		session.waitForStatus(want) // the status is final
+		session.checkConnection(0, "failed")
 		used[index].waitForStatus("connected")
 		used[index].checkConnection(1, "connected")
 		forgottenSession := forgotten[index]
@@ -290,8 +290,8 @@ func TestSignInSessionsExpire(t *testing.T) {
 		forgottenSession.checkConnection(2, "failed")
 		checkValues(t, forgottenSession.get(forgottenSession.statusPath()).object, object{"status": "expired"})
 	}
-	for _, s := range forgotten {
-		s.connectMailbox(2)
+	for _, session := range forgotten {
+		session.connectMailbox(2)
 	}
 }
 
