@@ -165,7 +165,9 @@ func (j *journey) mailboxIDs() map[string]string {
 func (j *journey) checkLimits(ids map[string]string) {
 	j.t.Helper()
 	limited := "max@" + j.zones[0]
-	setLimit := func(body object) func() { return func() { j.sendUntilSuccess("POST", j.path("/mailbox-limits"), body) } }
+	setLimit := func(body object) func() {
+		return func() { j.sendUntilSuccess("POST", j.path("/mailbox-limits"), body) }
+	}
 	j.step(setLimit(object{"daily_send_limit": 5}), setLimit(object{"daily_send_limit": 20, "domain_scope": j.zones[1]}))
 	j.control("POST", "/messages", object{"mailbox": limited, "count": 9})
 	j.enforceUntil("blocked", true, ids[limited])
