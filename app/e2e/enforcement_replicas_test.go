@@ -111,7 +111,7 @@ func (r *enforcingReplicas) enforceConcurrently() {
 func (r *enforcingReplicas) countFailedPasses() (total int) {
 	r.t.Helper()
 	for _, c := range r.clients {
-		_, failed := c.countPasses()
+		_, failed := c.countPasses("done")
 		total += failed
 	}
 	return total

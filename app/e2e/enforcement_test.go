@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -44,33 +45,40 @@ func (l limitedTenant) enforce() (writes []string) {
 // passLease is how long a pass holds a tenant without renewing its lease.
 const passLease = 30 * time.Second
 
-// enforceUntilSuccess runs enforcement until all passes of a run succeed. A pass can fail without a
-// fault: a stalled machine can use up the 25 s that a pass may spend in trace calls, and a circuit
-// that an earlier fault opened refuses calls. A run that took longer than passLease is repeated,
-// because passes that lose their lease are not counted.
+// enforceUntilSuccess runs enforcement until all passes of a run succeed.
 func (c client) enforceUntilSuccess() {
 	c.t.Helper()
-	c.eventually("all enforcement passes succeed", func() bool {
-		succeededBefore, failedBefore := c.countPasses()
+	c.enforceUntilOutcome("done")
+}
+
+// enforceUntilOutcome runs enforcement until all passes of a run have one of these outcomes. A pass
+// can fail without a fault: a stalled machine can use up the 25 s that a pass may spend in trace
+// calls, and a circuit that an earlier fault opened refuses calls. A run that took longer than
+// passLease is repeated, because passes that lose their lease are not counted.
+func (c client) enforceUntilOutcome(outcomes ...string) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("all enforcement passes have an outcome of %q", outcomes), func() bool {
+		wantedBefore, unwantedBefore := c.countPasses(outcomes...)
 		began := time.Now()
 		c.control("POST", "/enforcement/run", nil)
 		isShort := time.Since(began) < passLease
-		succeeded, failed := c.countPasses()
-		return isShort && succeeded > succeededBefore && failed == failedBefore
+		wanted, unwanted := c.countPasses(outcomes...)
+		return isShort && wanted > wantedBefore && unwanted == unwantedBefore
 	})
 }
 
-// countPasses returns the numbers of enforcement passes since the service started.
-func (c client) countPasses() (succeeded, failed int) {
+// countPasses counts the enforcement passes since the service started: those with one of these
+// outcomes, and all others.
+func (c client) countPasses(outcomes ...string) (wanted, unwanted int) {
 	c.t.Helper()
 	for outcome, passes := range c.counterValues("tenantry_enforcement_runs_total", "outcome") {
-		if outcome == "done" {
-			succeeded += passes
+		if slices.Contains(outcomes, outcome) {
+			wanted += passes
 		} else {
-			failed += passes
+			unwanted += passes
 		}
 	}
-	return succeeded, failed
+	return wanted, unwanted
 }
 
 // ruleWrites returns the rule changes of this tenant in the platform's journal.
