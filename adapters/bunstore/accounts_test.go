@@ -28,22 +28,22 @@ func TestNewAccountHasLimitsOfItsPlan(t *testing.T) {
 
 func TestNewPlanReplacesAccountsOwnSlots(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		for _, tt := range []struct{ slotsAtCreation, slotsAtChange, wantSlots int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
-			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tt.slotsAtCreation, tt.slotsAtChange), "api_starter", tt.slotsAtCreation, now)
+		for _, tc := range []struct{ slotsAtCreation, slotsAtChange, wantSlots int }{{0, 0, 100}, {7, 0, 100}, {7, 9, 9}, {0, 9, 9}} {
+			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("slots-%d-%d@example.test", tc.slotsAtCreation, tc.slotsAtChange), "api_starter", tc.slotsAtCreation, now)
 			must(t, "create", err)
-			if account.OwnSlots != tt.slotsAtCreation {
-				t.Fatalf("%+v: the new account has %d own slots, want %d", tt, account.OwnSlots, tt.slotsAtCreation)
+			if account.OwnSlots != tc.slotsAtCreation {
+				t.Fatalf("%+v: the new account has %d own slots, want %d", tc, account.OwnSlots, tc.slotsAtCreation)
 			}
-			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tt.slotsAtChange)
+			account, err = s.ChangePlan(t.Context(), account.ID, "api_scale", tc.slotsAtChange)
 			must(t, "change plan", err)
-			if account.Plan.TenantSlots != tt.wantSlots || account.OwnSlots != tt.slotsAtChange || account.Plan.Name != "api_scale" || !account.Plan.AutomaticDNS || !account.Active {
-				t.Fatalf("%+v: after the change of the plan the account is %+v", tt, account)
+			if account.Plan.TenantSlots != tc.wantSlots || account.OwnSlots != tc.slotsAtChange || account.Plan.Name != "api_scale" || !account.Plan.AutomaticDNS || !account.Active {
+				t.Fatalf("after the change of the plan the account is %+v, want it active with the plan api_scale: %+v", account, tc)
 			}
 		}
 	})
 }
 
-func TestSlotsCanChangeWithoutPlan(t *testing.T) {
+func TestSlotsCanBeChangedWhilePlanStays(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for _, slots := range []int{3, 0} {
@@ -67,7 +67,7 @@ func TestChangeOfPlanAndSuspensionDoNotAffectEachOther(t *testing.T) {
 		a, err = s.ChangePlan(t.Context(), ann, "api_starter", 3)
 		must(t, "change plan", err)
 		if a.Active {
-			t.Fatalf("a new plan ended the suspension: %+v", a)
+			t.Fatalf("after the change of the plan the account is %+v, want it suspended", a)
 		}
 		a, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
@@ -87,7 +87,7 @@ func TestOperatorsSeeHowManyTenantsAccountHolds(t *testing.T) {
 		accounts, err := s.Accounts(t.Context())
 		must(t, "list", err)
 		if a.TenantCount != 2 || len(accounts) != 2 || accounts[0] != a || accounts[1].ID != bob || accounts[1].TenantCount != 0 {
-			t.Fatalf("found %+v, listed %+v; want 2 tenants of the first account and none of the second", a, accounts)
+			t.Fatalf("found %+v, listed %+v; want 2 tenants of ann and none of bob", a, accounts)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestAccountIsFoundByIdAndByAddress(t *testing.T) {
 			a, err := s.FindAccount(t.Context(), idOrAddress)
 			must(t, "find "+idOrAddress, err)
 			if a.ID != id {
-				t.Fatalf("reading by %s returned %s, want %s", idOrAddress, a.ID, id)
+				t.Fatalf("found by %s: got %s, want %s", idOrAddress, a.ID, id)
 			}
 		}
 		for _, idOrAddress := range []string{"", "nobody@example.test", "no id", "10000000-0000-4000-8000-000000000000"} {
@@ -135,9 +135,9 @@ func TestAccountIsFoundByIdAndByAddress(t *testing.T) {
 
 func TestAccountsAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		for i, name := range []string{"second", "first", "third"} {
-			age := map[string]time.Duration{"first": -time.Hour, "second": 0, "third": time.Hour}[name]
-			_, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", i+1, now.Add(age))
+		for _, name := range []string{"second", "first", "third"} {
+			createdAfter := map[string]time.Duration{"first": -time.Hour, "second": 0, "third": time.Hour}[name]
+			_, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now.Add(createdAfter))
 			must(t, "create", err)
 		}
 		accounts, err := s.Accounts(t.Context())
@@ -186,16 +186,16 @@ func TestClosingAccountRevokesKeysAndReleasesTenants(t *testing.T) {
 			t.Fatalf("got %+v, want 1 revoked key and 2 released tenants", closing)
 		}
 		_, err = s.Caller(t.Context(), firstKey.Hash)
-		requireRefusal(t, "a key", err, fault.InvalidAPIKey)
+		requireRefusal(t, "key of the closed account", err, fault.InvalidAPIKey)
 		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "tenants", err)
 		if len(tenants) != 0 {
 			t.Fatalf("the closed account still holds %+v", tenants)
 		}
 		_, err = s.Caller(t.Context(), bobKey.Hash)
-		must(t, "another account's key", err)
+		must(t, "bob's key", err)
 		_, err = s.Tenant(t.Context(), bob, guid(3))
-		must(t, "another account's tenant", err)
+		must(t, "bob's tenant", err)
 		attachTenant(t, s, bob, 1)
 		attachTenant(t, s, bob, 2)
 	})
@@ -230,7 +230,7 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 	})
 }
 
-func TestConnectLinkExpiresWithItsAccount(t *testing.T) {
+func TestClosingAccountInvalidatesItsConnectLinks(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		flow := ports.ConnectFlow{StateHash: [32]byte{1}, Account: ann, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
@@ -250,16 +250,16 @@ func TestAddressOfClosedAccountIsFreeAndFindsOpenAccountFirst(t *testing.T) {
 			must(t, "find", err)
 			return a.ID
 		}
-		closedAccount := newAccount(t, s, "ann")
-		closeAccount(t, s, closedAccount)
-		second := newAccount(t, s, "ann")
-		if got := find(); got != second {
-			t.Fatalf("found %s, want the open %s", got, second)
+		firstAccount := newAccount(t, s, "ann")
+		closeAccount(t, s, firstAccount)
+		secondAccount := newAccount(t, s, "ann")
+		if got := find(); got != secondAccount {
+			t.Fatalf("found %s, want the open account %s", got, secondAccount)
 		}
-		_, err := s.CloseAccount(t.Context(), second, now.Add(time.Hour))
+		_, err := s.CloseAccount(t.Context(), secondAccount, now.Add(time.Hour))
 		must(t, "close", err)
-		if got := find(); got != second {
-			t.Fatalf("found %s, want %s, which was closed last", got, second)
+		if got := find(); got != secondAccount {
+			t.Fatalf("found %s, want %s, which was closed last", got, secondAccount)
 		}
 	})
 }
@@ -275,20 +275,20 @@ func TestClosingAccountDeletesItsEnforcementEvents(t *testing.T) {
 			t.Helper()
 			closeAccount(t, s, ann)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 0 || len(page.Events) != 0 {
-				t.Fatalf("%s: the events %+v are left", label, page)
+				t.Fatalf("%s: got the events %+v, want none", label, page)
 			}
 		}
 		closeAndRequireNoEvents("closed")
 		storeEvents(t, s, ann, newEvent(1, 1, now)) // an event that an interrupted closing did not delete
 		closeAndRequireNoEvents("closed again")
 		if page := listEvents(t, s, bob, ports.EventQuery{Limit: 9}); page.Total != 3 || len(page.Events) != 3 {
-			t.Fatalf("the other account has the events %+v, want 3", page)
+			t.Fatalf("bob's account has the events %+v, want 3", page)
 		}
 	})
 }
 
 // TestFailureAfterClosingReturnsTheClosing checks that the result of a failed CloseAccount shows
-// whether the account is closed. CloseAccount fails because the test renames one of its tables.
+// whether the account is closed. CloseAccount fails because the test renames a table that it uses.
 func TestFailureAfterClosingReturnsTheClosing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -303,13 +303,13 @@ func TestFailureAfterClosingReturnsTheClosing(t *testing.T) {
 			return closing, closeErr
 		}
 		if closing, err := closeWithout("closed_accounts"); err == nil || closing != (ports.Closing{}) {
-			t.Fatalf("before the commit: got %+v, %v, want no result and an error", closing, err)
+			t.Fatalf("failure before the commit: got %+v, %v, want no result and an error", closing, err)
 		}
 		if closing, err := closeWithout("enforcement_counts"); err == nil || !closing.At.Equal(now) || closing.KeysRevoked != 1 {
-			t.Fatalf("after the commit: got %+v, %v, want the closing and an error", closing, err)
+			t.Fatalf("failure after the commit: got %+v, %v, want the closing and an error", closing, err)
 		}
 		if closing, err := closeWithout("enforcement_counts"); err == nil || !closing.At.Equal(now) || closing.KeysRevoked != 0 {
-			t.Fatalf("a closed account: got %+v, %v, want the time of the closing and an error", closing, err)
+			t.Fatalf("failure for a closed account: got %+v, %v, want the time of the first closing and an error", closing, err)
 		}
 	})
 }
@@ -331,9 +331,10 @@ func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		existingKey := newKey(t, s, ann, 1)
-		errs := concurrently(24, func(i int) error {
+		const calls, closingCall = 24, 12
+		errs := concurrently(calls, func(i int) error {
 			switch {
-			case i == 12:
+			case i == closingCall:
 				_, err := s.CloseAccount(t.Context(), ann, now)
 				return err
 			case i%3 == 0:
@@ -345,12 +346,12 @@ func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 				return err
 			}
 		})
-		must(t, "close", errs[12])
+		must(t, "close", errs[closingCall])
 		keys, err := s.IssuedKeys(t.Context(), ann)
 		must(t, "keys", err)
 		for _, k := range keys {
 			if k.Status() != access.StatusRevoked {
-				t.Fatalf("a key still works: %+v", k)
+				t.Fatalf("got the key %+v, want it revoked", k)
 			}
 		}
 		tenantCount, err := s.TenantCount(t.Context(), ann)

@@ -65,20 +65,20 @@ func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		oldKey := newKey(t, s, ann, 1)
-		renamed := apiKey(ann, 2)
-		renamed.Name = "another"
-		must(t, "rotate", s.RotateKey(t.Context(), ann, oldKey.ID, renamed))
+		successor := apiKey(ann, 2)
+		successor.Name = "a different name"
+		must(t, "rotate", s.RotateKey(t.Context(), ann, oldKey.ID, successor))
 		_, err := s.Caller(t.Context(), oldKey.Hash)
 		requireRefusal(t, "old key", err, fault.InvalidAPIKey)
-		caller, err := s.Caller(t.Context(), apiKey(ann, 2).Hash)
+		caller, err := s.Caller(t.Context(), successor.Hash)
 		must(t, "new key", err)
 		if caller.Account.ID != ann {
 			t.Fatalf("the new key belongs to %s, want %s", caller.Account.ID, ann)
 		}
-		successor, err := s.IssuedKey(t.Context(), caller.KeyID)
+		stored, err := s.IssuedKey(t.Context(), caller.KeyID)
 		must(t, "find", err)
-		if successor.Name != oldKey.Name {
-			t.Fatalf("the new key is named %q, want %q", successor.Name, oldKey.Name)
+		if stored.Name != oldKey.Name {
+			t.Fatalf("the new key is named %q, want %q", stored.Name, oldKey.Name)
 		}
 	})
 }
@@ -106,17 +106,17 @@ func TestDifferentAccountCannotRotateKey(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		requireRefusal(t, "rotate", s.RotateKey(t.Context(), bob, key.ID, apiKey(bob, 2)), fault.InvalidAPIKey)
 		_, err := s.Caller(t.Context(), key.Hash)
-		must(t, "the key afterwards", err)
+		must(t, "the key after the refused rotation", err)
 	})
 }
 
 func TestMemberBelongsToOneAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		for _, tt := range []struct {
-			owner access.AccountID
-			email string
-			want  bool
+		for _, tc := range []struct {
+			owner      access.AccountID
+			email      string
+			wantMember bool
 		}{
 			{ann, "ann@example.test", true},
 			{ann, "ANN@example.test", true},
@@ -124,10 +124,10 @@ func TestMemberBelongsToOneAccount(t *testing.T) {
 			{ann, "", false},
 			{"nonsense", "ann@example.test", false},
 		} {
-			got, err := s.Member(t.Context(), tt.owner, tt.email)
+			got, err := s.Member(t.Context(), tc.owner, tc.email)
 			must(t, "member", err)
-			if got != tt.want {
-				t.Fatalf("%q is a member of %q: got %v, want %v", tt.email, tt.owner, got, tt.want)
+			if got != tc.wantMember {
+				t.Fatalf("%q is a member of %q: got %v, want %v", tc.email, tc.owner, got, tc.wantMember)
 			}
 		}
 	})
@@ -141,6 +141,7 @@ func TestKeysAreListedOldestFirst(t *testing.T) {
 			key.CreatedAt = now.Add(-time.Duration(n) * time.Hour)
 			must(t, "add", s.AddKey(t.Context(), key))
 		}
+		// Each text has the last digits of the ids of the account's keys. The empty account lists all keys.
 		for owner, want := range map[access.AccountID]string{ann: "31", bob: "2", "": "321", "10000000-0000-4000-8000-000000000000": ""} {
 			keys, err := s.IssuedKeys(t.Context(), owner)
 			must(t, "list", err)
@@ -178,7 +179,7 @@ func TestKeyIsFoundAsItWasStored(t *testing.T) {
 func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		key, otherKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		key, unrevokedKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
 		for _, at := range []time.Time{now, now.Add(time.Hour)} {
 			got, err := s.RevokeKey(t.Context(), key.ID, at)
 			must(t, "revoke", err)
@@ -187,9 +188,9 @@ func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
 			}
 		}
 		_, err := s.Caller(t.Context(), key.Hash)
-		requireRefusal(t, "the key", err, fault.InvalidAPIKey)
-		_, err = s.Caller(t.Context(), otherKey.Hash)
-		must(t, "the other key", err)
+		requireRefusal(t, "the revoked key", err, fault.InvalidAPIKey)
+		_, err = s.Caller(t.Context(), unrevokedKey.Hash)
+		must(t, "the unrevoked key", err)
 		requireRefusal(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 3)), fault.InvalidAPIKey)
 	})
 }
@@ -236,8 +237,8 @@ func TestOneOfConcurrentKeyRotationsAndReplacementsSucceeds(t *testing.T) {
 	})
 }
 
-// TestLastUseOfKeyOnlyMovesForward checks that a stored use is not replaced by an earlier use that
-// a different process stores late.
+// TestLastUseOfKeyOnlyMovesForward checks that an earlier use, which a different process stores
+// late, does not replace the stored use.
 func TestLastUseOfKeyOnlyMovesForward(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

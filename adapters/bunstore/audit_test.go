@@ -135,21 +135,21 @@ var operatorActions = []struct {
 }
 
 func TestOperatorActionsAreRecorded(t *testing.T) {
-	for _, tt := range operatorActions {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range operatorActions {
+		t.Run(tc.name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				ann := newAccount(t, s, "ann")
-				tt.do(t, s, ann)
+				tc.do(t, s, ann)
 				got := recordedActions(t, s, ann, 1)
 				var actions []audit.Action
 				for _, e := range got {
 					actions = append(actions, e.Action)
 				}
-				if !slices.Equal(actions, tt.want) {
-					t.Fatalf("the actions are %v, want %v", actions, tt.want)
+				if !slices.Equal(actions, tc.want) {
+					t.Fatalf("the actions are %v, want %v", actions, tc.want)
 				}
-				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tt.lastDetails) {
-					t.Fatalf("the details of the last event are %v, want %v", got[len(got)-1].Details, tt.lastDetails)
+				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tc.lastDetails) {
+					t.Fatalf("the details of the last event are %v, want %v", got[len(got)-1].Details, tc.lastDetails)
 				}
 			})
 		})
@@ -202,7 +202,7 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 		if len(events) != 3 || events[0].Action != audit.Backup || events[1].Account != bob || events[2].Account != ann {
 			t.Fatalf("got %+v, want the backup, bob's account and ann's account", events)
 		}
-		for name, tt := range map[string]struct {
+		for name, tc := range map[string]struct {
 			query ports.AuditQuery
 			want  []audit.Event
 		}{
@@ -214,9 +214,9 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 			"account, time and limit together": {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
 			"an older time":                    {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
 		} {
-			got := auditEvents(t, s, tt.query)
-			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
-				t.Fatalf("%s: got %+v, want %+v", name, got, tt.want)
+			got := auditEvents(t, s, tc.query)
+			if !slices.EqualFunc(got, tc.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
+				t.Fatalf("%s: got %+v, want %+v", name, got, tc.want)
 			}
 		}
 	})

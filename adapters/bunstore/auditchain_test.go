@@ -132,7 +132,7 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 // act.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		arrange func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID)
 		outcome *audit.Outcome
 		want    []audit.Outcome
@@ -159,15 +159,15 @@ func TestActEndsOnce(t *testing.T) {
 				attachTenant(t, s, owner, 1)
 				entriesBefore := len(exportEntries(t, s, owner))
 				ctx := ports.WithAct(t.Context(), newAct(owner, "w"))
-				tt.arrange(t, s, ctx, owner)
-				must(t, "end", s.EndAct(ctx, tt.outcome))
+				tc.arrange(t, s, ctx, owner)
+				must(t, "end", s.EndAct(ctx, tc.outcome))
 				requireLostActs(t, s, 0)
 				var got []audit.Outcome
 				for _, e := range exportEntries(t, s, owner)[entriesBefore:] {
 					got = append(got, e.Outcome)
 				}
-				if !slices.Equal(got, tt.want) || countStoredActs(t, s) != 0 {
-					t.Errorf("the outcomes are %+v, want %+v; %d acts are stored, want 0", got, tt.want, countStoredActs(t, s))
+				if !slices.Equal(got, tc.want) || countStoredActs(t, s) != 0 {
+					t.Errorf("the outcomes are %+v, want %+v; %d acts are stored, want 0", got, tc.want, countStoredActs(t, s))
 				}
 			})
 		})
@@ -272,7 +272,7 @@ func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
 // TestEntryIsHashedAsItIsStored adds entries with texts and GUIDs, most of which the store changes.
 // exportEntries checks that the hashes are those of the stored entries.
 func TestEntryIsHashedAsItIsStored(t *testing.T) {
-	for name, tt := range map[string]struct{ named, want tenant.GUID }{
+	for name, tc := range map[string]struct{ named, want tenant.GUID }{
 		"the zero UUID":  {ident.Zero, ""},
 		"malformed":      {"x\xff\x00", ""},
 		"in upper case":  {"AAAAAAAA-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000001"},
@@ -284,13 +284,13 @@ func TestEntryIsHashedAsItIsStored(t *testing.T) {
 				owner := newAccount(t, s, "ann")
 				entriesBefore := len(exportEntries(t, s, owner))
 				addEntries(t, s, owner, 1, func(e *audit.Entry) {
-					e.Tenant = tt.named
+					e.Tenant = tc.named
 					for _, text := range []*string{&e.Actor.ID, &e.Actor.Name, (*string)(&e.Action), &e.Subject.Type, &e.Subject.ID, &e.RequestID, &e.ClientIP} {
 						*text += hostileText + "\x00\xff"
 					}
 				})
-				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.Tenant != tt.want {
-					t.Errorf("the tenant is %q, want %q", e.Tenant, tt.want)
+				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.Tenant != tc.want {
+					t.Errorf("the tenant is %q, want %q", e.Tenant, tc.want)
 				}
 			})
 		})
@@ -450,7 +450,7 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 		clock = now.Add(time.Minute)
 		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // sequence numbers 4 and 5
 		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			name    string
 			query   ports.EntryQuery
 			want    []int64
@@ -471,14 +471,14 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 			{"until a time", ports.EntryQuery{To: clock, Limit: 10}, []int64{3, 2, 1}, false},
 			{"nobody", ports.EntryQuery{Actor: "nobody", Limit: 10}, nil, false},
 		} {
-			page, err := s.AuditEntries(t.Context(), owner, tt.query)
-			must(t, tt.name, err)
+			page, err := s.AuditEntries(t.Context(), owner, tc.query)
+			must(t, tc.name, err)
 			var got []int64
 			for _, e := range page.Entries {
 				got = append(got, e.Sequence)
 			}
-			if !slices.Equal(got, tt.want) || page.More != tt.hasMore {
-				t.Errorf("%s: got %v, more %v, want %v, more %v", tt.name, got, page.More, tt.want, tt.hasMore)
+			if !slices.Equal(got, tc.want) || page.More != tc.hasMore {
+				t.Errorf("%s: got %v, more %v, want %v, more %v", tc.name, got, page.More, tc.want, tc.hasMore)
 			}
 		}
 	})

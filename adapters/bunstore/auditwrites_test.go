@@ -17,11 +17,11 @@ import (
 // request need not be stored with them.
 var unauditedWrites = map[string]string{
 	"record action":                              "an action of an operator that concerns no account",
-	"claim an idempotency key":                   "the key of a request is not data of the account",
-	"take an idempotency key over":               "the key of a request is not data of the account",
-	"hold an idempotency key":                    "the key of a request is not data of the account",
-	"abandon an attempt with an idempotency key": "the key of a request is not data of the account",
-	"release an idempotency key":                 "the key of a request is not data of the account",
+	"claim an idempotency key":                   "an Idempotency-Key is not data of an account",
+	"take an idempotency key over":               "an Idempotency-Key is not data of an account",
+	"hold an idempotency key":                    "an Idempotency-Key is not data of an account",
+	"abandon an attempt with an idempotency key": "an Idempotency-Key is not data of an account",
+	"release an idempotency key":                 "an Idempotency-Key is not data of an account",
 	"reap idempotency keys":                      "background work",
 	"save key uses":                              "background work",
 	"advance connect session":                    "a browser's request, whose sign-in is audited",
@@ -36,16 +36,16 @@ var unauditedWrites = map[string]string{
 	"claim provisioning job":                     "background work",
 	"intend DNS write":                           "background work, and the operator's undo, which is audited when it ends",
 	"drop DNS write":                             "background work, and the operator's undo, which is audited when it ends",
-	"withdraw reservation of domain":             "takes back a reservation; the transaction of the reservation stored the act",
-	"cancel removal of domain":                   "cancels a removal; the transaction that began the removal stored the act",
+	"withdraw reservation of domain":             "undoes a reservation, whose transaction stored the act",
+	"cancel removal of domain":                   "undoes the beginning of a removal, whose transaction stored the act",
 	"hold tenant":                                "a lease",
 	"release tenant":                             "a lease",
 	"claim check of OAuth session":               "a read of the session's status",
 }
 
-// TestWritesOutsideTransactionsAreListed checks the calls of RunRead, RunWrite and execChanged.
-// They do not store the act of a request, so those that write must be listed in unauditedWrites.
-// RunRead must not write, because on SQLite it does not wait for other writers.
+// TestWritesOutsideTransactionsAreListed checks the calls of RunRead, RunWrite and execChanged. The
+// three methods do not store the act of a request, so unauditedWrites must list each call that
+// writes. RunRead must not write, because on SQLite it does not wait for other writers.
 func TestWritesOutsideTransactionsAreListed(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")
@@ -64,7 +64,7 @@ func TestWritesOutsideTransactionsAreListed(t *testing.T) {
 			}
 			text, ok := call.Args[1].(*ast.BasicLit)
 			if !ok {
-				return true // this is execChanged itself
+				return true // execChanged passes its own argument; its callers are checked
 			}
 			operation, err := strconv.Unquote(text.Value)
 			must(t, "unquote", err)
@@ -90,7 +90,7 @@ func isCall(call *ast.CallExpr, names ...string) bool {
 }
 
 // containsWrite reports whether a call of RunRead, RunWrite or execChanged can write. For RunRead
-// it searches the passed function for a statement that writes, or a call of recordAudit.
+// it searches the passed function for NewInsert, NewUpdate, NewDelete and recordAudit.
 func containsWrite(call *ast.CallExpr) bool {
 	if isCall(call, "RunWrite", "execChanged") {
 		return true

@@ -80,7 +80,7 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		unknown := d
 		unknown.ID, unknown.TenantGUID = string(unknownGUID), unknownGUID
 		type call = func(owner access.AccountID, target domain.Domain) error
-		for name, tt := range map[string]struct {
+		for name, tc := range map[string]struct {
 			code fault.Code
 			call call
 		}{
@@ -108,9 +108,9 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 				return err
 			}},
 		} {
-			foreign := tt.call(bob, d)
-			requireRefusal(t, name, foreign, tt.code)
-			requireSameError(t, name, foreign, tt.call(ann, unknown))
+			foreign := tc.call(bob, d)
+			requireRefusal(t, name, foreign, tc.code)
+			requireSameError(t, name, foreign, tc.call(ann, unknown))
 		}
 		_, err := s.Domain(t.Context(), bob, guid(2), d.Name)
 		requireRefusal(t, "the name at the other tenant", err, fault.DomainNotFound)
