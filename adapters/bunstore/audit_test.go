@@ -27,7 +27,7 @@ func auditEvents(t testing.TB, s *Store, query ports.AuditQuery) []audit.Event {
 	return found
 }
 
-// recordedActions returns the audit events of an account, oldest first. It skips the first
+// recordedActions returns the audit events of an account, oldest first, without the first
 // eventsBefore events, which the test's preparation recorded.
 func recordedActions(t testing.TB, s *Store, owner access.AccountID, eventsBefore int) []audit.Event {
 	t.Helper()
@@ -41,16 +41,17 @@ func recordedActions(t testing.TB, s *Store, owner access.AccountID, eventsBefor
 
 // operatorActions are actions on a new account, with the audit events that each must record.
 var operatorActions = []struct {
-	name        string
-	do          func(t testing.TB, s *Store, owner access.AccountID)
-	want        []audit.Action
-	lastDetails map[string]string // details of the last event
+	name            string
+	perform         func(t testing.TB, s *Store, owner access.AccountID)
+	wantActions     []audit.Action
+	wantLastDetails map[string]string // details of the last event
 }{
 	{"create key", func(t testing.TB, s *Store, owner access.AccountID) { newKey(t, s, owner, 1) }, []audit.Action{audit.CreateKey},
 		map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
 	{"revoke key", func(t testing.TB, s *Store, owner access.AccountID) {
+		key := newKey(t, s, owner, 1)
 		for range 2 { // the second revocation is not recorded
-			_, err := s.RevokeKey(t.Context(), ensureKey(t, s, owner).ID, now)
+			_, err := s.RevokeKey(t.Context(), key.ID, now)
 			must(t, "revoke", err)
 		}
 	}, []audit.Action{audit.CreateKey, audit.RevokeKey}, map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
@@ -78,16 +79,16 @@ var operatorActions = []struct {
 		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true"}},
 	{"withdraw with rules left", func(t testing.TB, s *Store, owner access.AccountID) {
 		assignTenant(t, s, owner, 1)
-		_, err := s.Withdraw(t.Context(), guid(1), "one", hostileText)
+		_, err := s.Withdraw(t.Context(), guid(1), "rule 1", hostileText)
 		must(t, "withdraw", err)
 	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
-		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true", "rules_left": "one, " + hostileText}},
+		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true", "rules_left": "rule 1, " + hostileText}},
 	{"close with rules left", func(t testing.TB, s *Store, owner access.AccountID) {
-		_, err := s.CloseAccount(t.Context(), owner, now, "one", "two")
+		_, err := s.CloseAccount(t.Context(), owner, now, "rule 1", "rule 2")
 		must(t, "close", err)
 	}, []audit.Action{audit.CloseAccount},
 		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "0", "tenants_released": "0", "dns_connections_removed": "0",
-			"integrations_removed": "0", "rules_left": "one, two"}},
+			"integrations_removed": "0", "rules_left": "rule 1, rule 2"}},
 	{"set a tenant's time zone", func(t testing.TB, s *Store, owner access.AccountID) {
 		attachTenant(t, s, owner, 1)
 		// Setting the current value is not recorded.
@@ -98,7 +99,7 @@ var operatorActions = []struct {
 	}, []audit.Action{audit.SetTenantDay}, map[string]string{"tenant_id": string(guid(1)), "time_zone": "Europe/Berlin"}},
 	{"add and remove DNS connection", func(t testing.TB, s *Store, owner access.AccountID) {
 		c := addDNSConnection(t, s, owner, 1)
-		must(t, "save test", s.SaveDNSConnectionTest(t.Context(), c)) // a test is not recorded
+		must(t, "save test", s.SaveDNSConnectionTest(t.Context(), c)) // a test of a connection is not recorded
 		_, err := s.RemoveDNSConnection(t.Context(), c.ID)
 		must(t, "remove", err)
 	}, []audit.Action{audit.AddDNSConnection, audit.RemoveDNSConnection},
@@ -139,30 +140,21 @@ func TestOperatorActionsAreRecorded(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				ann := newAccount(t, s, "ann")
-				tc.do(t, s, ann)
+				tc.perform(t, s, ann)
 				got := recordedActions(t, s, ann, 1)
 				var actions []audit.Action
 				for _, e := range got {
 					actions = append(actions, e.Action)
 				}
-				if !slices.Equal(actions, tc.want) {
-					t.Fatalf("the actions are %v, want %v", actions, tc.want)
+				if !slices.Equal(actions, tc.wantActions) {
+					t.Fatalf("the actions are %v, want %v", actions, tc.wantActions)
 				}
-				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tc.lastDetails) {
-					t.Fatalf("the details of the last event are %v, want %v", got[len(got)-1].Details, tc.lastDetails)
+				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tc.wantLastDetails) {
+					t.Fatalf("the details of the last event are %v, want %v", got[len(got)-1].Details, tc.wantLastDetails)
 				}
 			})
 		})
 	}
-}
-
-// ensureKey returns the first key of an account and creates it if it does not exist.
-func ensureKey(t testing.TB, s *Store, owner access.AccountID) access.Key {
-	t.Helper()
-	if k, err := s.IssuedKey(t.Context(), apiKey(owner, 1).ID); err == nil {
-		return k
-	}
-	return newKey(t, s, owner, 1)
 }
 
 func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
@@ -206,13 +198,13 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 			query ports.AuditQuery
 			want  []audit.Event
 		}{
-			"an account":                       {ports.AuditQuery{Account: bob}, events[1:2]},
-			"an unknown account":               {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
-			"a time":                           {ports.AuditQuery{Since: events[1].At}, events[:2]},
-			"a later time":                     {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
-			"a limit":                          {ports.AuditQuery{Limit: 2}, events[:2]},
-			"account, time and limit together": {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
-			"an older time":                    {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
+			"of an account":         {ports.AuditQuery{Account: bob}, events[1:2]},
+			"of an unknown account": {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
+			"since a time":          {ports.AuditQuery{Since: events[1].At}, events[:2]},
+			"since a later time":    {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
+			"with a limit":          {ports.AuditQuery{Limit: 2}, events[:2]},
+			"of an account, since a time, with a limit": {ports.AuditQuery{Account: ann, Since: events[2].At, Limit: 1}, events[2:]},
+			"since an older time":                       {ports.AuditQuery{Since: events[2].At.Add(-time.Hour)}, events},
 		} {
 			got := auditEvents(t, s, tc.query)
 			if !slices.EqualFunc(got, tc.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
@@ -222,7 +214,7 @@ func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 	})
 }
 
-func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
+func TestOnlySuccessfulActionOfConcurrentActionsIsRecorded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		assignTenant(t, s, ann, 1)
@@ -265,7 +257,7 @@ func requireWithdrawn(t testing.TB, s *Store, owner access.AccountID, n int, wan
 	got, err := s.Withdrawn(t.Context(), owner, guid(n))
 	must(t, "withdrawn", err)
 	if got != want {
-		t.Fatalf("withdrawn is %v, want %v", got, want)
+		t.Fatalf("tenant %d is withdrawn from account %s: got %v, want %v", n, owner, got, want)
 	}
 }
 
@@ -276,12 +268,12 @@ func TestWithdrawnTenantCanBeAssignedToDifferentAccount(t *testing.T) {
 		addDomain(t, s, ann, guid(1), "contoso.test")
 		requireWithdrawn(t, s, ann, 1, false)
 		if holder, err := s.AccountOfManagedTenant(t.Context(), guid(1)); err != nil || holder != ann {
-			t.Fatalf("assigned to %s, want %s: %v", holder, ann, err)
+			t.Fatalf("the tenant is assigned to %s, want %s: %v", holder, ann, err)
 		}
 		holder, err := s.Withdraw(t.Context(), guid(1))
 		must(t, "withdraw", err)
 		if holder != ann {
-			t.Fatalf("withdrawn from %s, want %s", holder, ann)
+			t.Fatalf("the tenant was withdrawn from %s, want %s", holder, ann)
 		}
 		_, err = s.Tenant(t.Context(), ann, guid(1))
 		requireRefusal(t, "tenant", err, fault.TenantNotFound)
@@ -303,7 +295,7 @@ func TestTenantThatOperatorDidNotAssignCannotBeWithdrawn(t *testing.T) {
 			requireRefusal(t, "withdraw", err, fault.TenantNotFound)
 		}
 		_, err := s.Tenant(t.Context(), ann, guid(1))
-		must(t, "the tenant afterwards", err)
+		must(t, "the tenant after the refused withdrawals", err)
 	})
 }
 
@@ -314,7 +306,7 @@ func TestOperatorCannotAssignTenantThatAccountConnected(t *testing.T) {
 		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(time.Hour)})
 		requireRefusal(t, "assign", err, fault.TenantHeld)
 		got, err := s.Tenant(t.Context(), ann, guid(1))
-		must(t, "the tenant afterwards", err)
+		must(t, "the tenant after the refused assignment", err)
 		if got != connected {
 			t.Fatalf("got %+v, want %+v", got, connected)
 		}
@@ -352,7 +344,7 @@ func TestOneOfConcurrentWithdrawalsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		assignTenant(t, s, ann, 1)
-		errs := concurrently(8, func(int) error {
+		errs := concurrently(concurrency, func(int) error {
 			_, err := s.Withdraw(t.Context(), guid(1))
 			return err
 		})
@@ -395,16 +387,16 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
 			if err := change(); err == nil {
-				t.Errorf("%s succeeded without an audit event", name)
+				t.Errorf("%s without an audit event succeeded, want an error", name)
 			}
 			if after := operatorViewOf(t, s, ann); !reflect.DeepEqual(after, before) {
-				t.Errorf("%s changed something: %+v, before %+v", name, after, before)
+				t.Errorf("%s without an audit event: the state is %+v, want the unchanged state %+v", name, after, before)
 			}
 		}
 	})
 }
 
-// operatorView has the stored values that operators can change.
+// operatorView has stored values that the actions of operators change.
 type operatorView struct {
 	account            access.Account
 	accountCount       int

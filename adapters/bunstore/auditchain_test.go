@@ -83,12 +83,12 @@ func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
 		act := newAct(owner, "w")
 		ctx := ports.WithAct(t.Context(), act)
 		if _, err := s.Tenants(ctx, owner); err != nil || countStoredActs(t, s) != 0 {
-			t.Fatalf("a read failed or stored an act: %v", err)
+			t.Fatalf("after a read: %d stored acts, want 0 (%v)", countStoredActs(t, s), err)
 		}
 		for _, name := range []string{"a.example", "b.example"} {
 			must(t, "change", reserveDomainNamed(ctx, s, owner, name))
 			if countStoredActs(t, s) != 1 || act.State() != ports.ActStored || len(exportEntries(t, s, owner)) != entriesBefore {
-				t.Fatalf("after adding %s: %d stored acts, want 1; the state is %d, want %d; or an entry was added", name, countStoredActs(t, s), act.State(), ports.ActStored)
+				t.Fatalf("after adding %s: %d stored acts, want 1; the state is %d, want %d; %d entries, want %d", name, countStoredActs(t, s), act.State(), ports.ActStored, len(exportEntries(t, s, owner)), entriesBefore)
 			}
 		}
 		storedAnswer := newStoredAnswer(claim, attempt)
@@ -116,9 +116,9 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 		ctx := ports.WithAct(t.Context(), act)
 		lostAnswer := *storedAnswer
 		lostAnswer.Attempt = newID()
-		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lostAnswer), fault.KeyInProgress)
+		requireRefusal(t, "an attempt that lost its key", s.DeleteTenant(ctx, fixture.owner, guid(1), &lostAnswer), fault.KeyInProgress)
 		if len(exportEntries(t, s, fixture.owner)) != entriesBefore || act.State() != ports.ActNew {
-			t.Fatal("a rolled back change left an entry, or the act is no longer new")
+			t.Fatalf("after a rolled back change: %d entries, want %d; the act is in state %d, want %d", len(exportEntries(t, s, fixture.owner)), entriesBefore, act.State(), ports.ActNew)
 		}
 		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), storedAnswer))
 		if e := requireOneMoreEntry(t, s, fixture.owner, entriesBefore); e.ID != act.Entry.ID || e.Outcome != *createdOutcome {
@@ -128,14 +128,13 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	})
 }
 
-// TestActEndsOnce ends an act in several states. It then calls RecordLostWrites, which must find no
-// act.
+// TestActEndsOnce ends an act in each of several states. RecordLostWrites must then find no act.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tc := range map[string]struct {
 		arrange func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID)
 		outcome *audit.Outcome
-		want    []audit.Outcome
+		want    []audit.Outcome // the outcomes of the new entries
 	}{
 		"nothing was changed":   {func(*testing.T, *Store, context.Context, access.AccountID) {}, createdOutcome, []audit.Outcome{*createdOutcome}},
 		"something was changed": {storeActOf, failed, []audit.Outcome{*failed}},
@@ -183,7 +182,7 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// requireLostActs calls RecordLostWrites for acts of any age. It must end want acts.
+// requireLostActs checks that RecordLostWrites, called for acts of any age, ends want acts.
 func requireLostActs(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.RecordLostWrites(t.Context(), 0, 100); err != nil || n != want {
@@ -197,7 +196,7 @@ func TestRecordLostWritesSkipsYoungActs(t *testing.T) {
 		attachTenant(t, s, owner, 1)
 		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
 		if n, err := s.RecordLostWrites(t.Context(), time.Hour, 100); err != nil || n != 0 || countStoredActs(t, s) != 1 {
-			t.Fatalf("RecordLostWrites ended %d young acts, or the act is not stored: %v", n, err)
+			t.Fatalf("RecordLostWrites ended %d young acts, want 0; %d acts are stored, want 1: %v", n, countStoredActs(t, s), err)
 		}
 	})
 }
@@ -217,23 +216,23 @@ func TestRecordLostWritesSkipsActsOfRunningWrites(t *testing.T) {
 	})
 }
 
-// TestLaterAttemptReplacesTheActOfAKilledOne checks that a killed attempt of a write and the later
-// attempt that finishes the write produce only one entry.
-func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
-	for name, changes := range map[string]bool{"the later attempt changes something": true, "the later attempt finds everything done": false} {
+// TestLaterAttemptReplacesTheActOfAKilledAttempt checks that a killed attempt of a write and the
+// later attempt that finishes the write produce only one entry.
+func TestLaterAttemptReplacesTheActOfAKilledAttempt(t *testing.T) {
+	for name, laterAttemptChanges := range map[string]bool{"the later attempt changes something": true, "the later attempt finds everything done": false} {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
 				owner := newAccount(t, s, "ann")
 				attachTenant(t, s, owner, 1)
 				entriesBefore := len(exportEntries(t, s, owner))
 				storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
-				secondAct := newAct(owner, "w")
-				ctx := ports.WithAct(t.Context(), secondAct)
-				if changes {
+				laterAct := newAct(owner, "w")
+				ctx := ports.WithAct(t.Context(), laterAct)
+				if laterAttemptChanges {
 					must(t, "change", reserveDomainNamed(ctx, s, owner, "b.example"))
 				}
 				must(t, "end", s.EndAct(ctx, createdOutcome))
-				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != secondAct.Entry.ID {
+				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != laterAct.Entry.ID {
 					t.Fatalf("the entry is %+v, want that of the later attempt", e)
 				}
 			})
@@ -241,10 +240,10 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// TestAttemptThatLostItsKeyLeavesTheOtherAct ends a first attempt after a second attempt has taken
-// over the Idempotency-Key. The first attempt must not delete the act of the second attempt. The
-// second attempt then gets the entry.
-func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
+// TestAttemptThatLostItsKeyLeavesTheSecondAct ends a first attempt after a second attempt has
+// taken over the Idempotency-Key. EndAct of the first attempt must not delete the act of the second
+// attempt. EndAct of the second attempt must add the only entry.
+func TestAttemptThatLostItsKeyLeavesTheSecondAct(t *testing.T) {
 	for name, outcome := range map[string]*audit.Outcome{"without an outcome": nil, "with an outcome": {Status: 503, Code: "service_unavailable"}} {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, func(t *testing.T, s *Store) {
@@ -256,11 +255,11 @@ func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
 				secondAct := newAct(owner, "w")
 				secondCtx := ports.WithAct(t.Context(), secondAct)
 				must(t, "change", reserveDomainNamed(secondCtx, s, owner, "b.example"))
-				must(t, "end the first", s.EndAct(firstCtx, outcome))
+				must(t, "end the first attempt", s.EndAct(firstCtx, outcome))
 				if n := countStoredActs(t, s); n != 1 {
 					t.Fatalf("%d acts are stored, want that of the second attempt", n)
 				}
-				must(t, "end the second", s.EndAct(secondCtx, createdOutcome))
+				must(t, "end the second attempt", s.EndAct(secondCtx, createdOutcome))
 				if e := requireOneMoreEntry(t, s, owner, entriesBefore); e.ID != secondAct.Entry.ID || e.Outcome != *createdOutcome {
 					t.Fatalf("the entry is %+v, want that of the second attempt", e)
 				}
@@ -272,7 +271,7 @@ func TestAttemptThatLostItsKeyLeavesTheOtherAct(t *testing.T) {
 // TestEntryIsHashedAsItIsStored adds entries with texts and GUIDs, most of which the store changes.
 // exportEntries checks that the hashes are those of the stored entries.
 func TestEntryIsHashedAsItIsStored(t *testing.T) {
-	for name, tc := range map[string]struct{ named, want tenant.GUID }{
+	for name, tc := range map[string]struct{ given, want tenant.GUID }{
 		"the zero UUID":  {ident.Zero, ""},
 		"malformed":      {"x\xff\x00", ""},
 		"in upper case":  {"AAAAAAAA-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000001"},
@@ -284,7 +283,7 @@ func TestEntryIsHashedAsItIsStored(t *testing.T) {
 				owner := newAccount(t, s, "ann")
 				entriesBefore := len(exportEntries(t, s, owner))
 				addEntries(t, s, owner, 1, func(e *audit.Entry) {
-					e.Tenant = tc.named
+					e.Tenant = tc.given
 					for _, text := range []*string{&e.Actor.ID, &e.Actor.Name, (*string)(&e.Action), &e.Subject.Type, &e.Subject.ID, &e.RequestID, &e.ClientIP} {
 						*text += hostileText + "\x00\xff"
 					}
@@ -297,25 +296,28 @@ func TestEntryIsHashedAsItIsStored(t *testing.T) {
 	}
 }
 
-// TestConcurrentWritersMakeOneChain writes entries of two accounts in two processes.
+// TestConcurrentWritersMakeOneChain checks that each of two accounts has one chain after two
+// processes have written entries of both accounts at the same time.
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		stores := []*Store{migratedStore(t, address), openStore(t, address)}
-		owner, other := newAccount(t, stores[0], "ann"), newAccount(t, stores[0], "bob")
-		for _, err := range concurrently(24, func(i int) error {
+		ann, bob := newAccount(t, stores[0], "ann"), newAccount(t, stores[0], "bob")
+		const writers, entriesPerWriter = 24, 5
+		for _, err := range concurrently(writers, func(i int) error {
 			s := stores[i%2]
 			var errs []error
-			for n := range 5 {
-				act := newAct([]access.AccountID{owner, owner, other}[i%3], fmt.Sprint(i, n))
+			for n := range entriesPerWriter {
+				act := newAct([]access.AccountID{ann, ann, bob}[i%3], fmt.Sprint(i, n))
 				errs = append(errs, s.EndAct(ports.WithAct(t.Context(), act), createdOutcome))
 			}
 			return errors.Join(errs...)
 		}) {
 			must(t, "write", err)
 		}
-		if ownerEntries, otherEntries := len(exportEntries(t, stores[0], owner)), len(exportEntries(t, stores[1], other)); ownerEntries != 1+80 || otherEntries != 1+40 {
-			t.Errorf("the accounts have %d and %d entries, want 81 and 41", ownerEntries, otherEntries)
+		wantAnn, wantBob := 1+writers*2/3*entriesPerWriter, 1+writers/3*entriesPerWriter // with the creation of the account
+		if annEntries, bobEntries := len(exportEntries(t, stores[0], ann)), len(exportEntries(t, stores[1], bob)); annEntries != wantAnn || bobEntries != wantBob {
+			t.Errorf("the accounts have %d and %d entries, want %d and %d", annEntries, bobEntries, wantAnn, wantBob)
 		}
 	})
 }
@@ -326,8 +328,8 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
 		newKey(t, s, owner, 1)
-		browser := &ports.Act{Entry: audit.Entry{RequestID: "req-2", ClientIP: "192.0.2.2"}}
-		ctx := ports.WithAct(t.Context(), browser)
+		browserAct := &ports.Act{Entry: audit.Entry{RequestID: "req-2", ClientIP: "192.0.2.2"}}
+		ctx := ports.WithAct(t.Context(), browserAct)
 		flow := ports.ConnectFlow{StateHash: [32]byte{1}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
 		must(t, "start", s.StartConnectSession(ctx, tenant.ConnectSession{ID: newID(), ExpiresAt: flow.ExpiresAt}, flow))
 		must(t, "save without a sign-in", s.SaveFlow(ctx, flow))
@@ -337,37 +339,39 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 		must(t, "attach", err)
 		admin := audit.Actor{Type: audit.Member, ID: "admin@contoso.test", Name: "admin@contoso.test"}
 		operator := audit.Actor{Type: audit.Operator, ID: s.operator, Name: s.operator}
-		connected := audit.Subject{Type: "tenant", ID: string(guid(1))}
-		want := []audit.Entry{
+		tenantSubject := audit.Subject{Type: "tenant", ID: string(guid(1))}
+		wantEntries := []audit.Entry{
 			{Actor: operator, Action: audit.CreateAccount, Subject: audit.Subject{Type: "account", ID: string(owner)}},
 			{Actor: operator, Action: audit.CreateKey, Subject: audit.Subject{Type: "key", ID: apiKey("", 1).ID}},
-			{Actor: admin, Action: audit.SignIn, Tenant: guid(1), Subject: connected, RequestID: "req-2", ClientIP: "192.0.2.2"},
-			{Actor: admin, Action: audit.ConnectTenant, Tenant: guid(1), Subject: connected, RequestID: "req-2", ClientIP: "192.0.2.2"},
+			{Actor: admin, Action: audit.SignIn, Tenant: guid(1), Subject: tenantSubject, RequestID: "req-2", ClientIP: "192.0.2.2"},
+			{Actor: admin, Action: audit.ConnectTenant, Tenant: guid(1), Subject: tenantSubject, RequestID: "req-2", ClientIP: "192.0.2.2"},
 		}
 		entries := exportEntries(t, s, owner)
-		if len(entries) != len(want) {
-			t.Fatalf("the chain has %d entries, want %d: %+v", len(entries), len(want), entries)
+		if len(entries) != len(wantEntries) {
+			t.Fatalf("the chain has %d entries, want %d: %+v", len(entries), len(wantEntries), entries)
 		}
 		for i, e := range entries {
-			wanted := want[i]
-			wanted.ID, wanted.Account, wanted.Sequence, wanted.At, wanted.Outcome, wanted.PreviousHash, wanted.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
-			if e != wanted {
-				t.Errorf("got  %+v\nwant %+v", e, wanted)
+			want := wantEntries[i]
+			want.ID, want.Account, want.Sequence, want.At, want.Outcome, want.PreviousHash, want.Hash = e.ID, owner, int64(i)+1, e.At, audit.Succeeded, e.PreviousHash, e.Hash
+			if e != want {
+				t.Errorf("got  %+v\nwant %+v", e, want)
 			}
 		}
 		if countStoredActs(t, s) != 0 {
-			t.Error("a browser's act is stored")
+			t.Errorf("%d acts are stored, want 0 after the browser's requests", countStoredActs(t, s))
 		}
 	})
 }
 
 // setClock makes the store use *clock as the current time until the test ends.
 func (s *Store) setClock(t testing.TB, clock *time.Time) {
-	before := s.now
+	previousClock := s.now
 	s.now = func() time.Time { return *clock }
-	t.Cleanup(func() { s.now = before })
+	t.Cleanup(func() { s.now = previousClock })
 }
 
+// addEntries adds n entries to the chain of an account. change, if it is not nil, changes each entry
+// before the store gets it.
 func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change func(*audit.Entry)) {
 	t.Helper()
 	for i := range n {
@@ -384,11 +388,11 @@ func TestRetentionLeavesAValidChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
 		s.setClock(t, &clock)
-		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob") // one entry in each account
-		addEntries(t, s, owner, 4, nil)
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob") // each account has the entry of its creation
+		addEntries(t, s, ann, 4, nil)
 		clock = now.Add(24 * time.Hour)
-		addEntries(t, s, owner, 2, nil)
-		before := exportEntries(t, s, owner)
+		addEntries(t, s, ann, 2, nil)
+		entriesBefore := exportEntries(t, s, ann)
 		var dropped []int
 		for {
 			n, err := s.DropAuditEntries(t.Context(), now.Add(time.Hour), 3)
@@ -399,24 +403,24 @@ func TestRetentionLeavesAValidChain(t *testing.T) {
 			dropped = append(dropped, n)
 		}
 		slices.Sort(dropped)
-		if !slices.Equal(dropped, []int{1, 2, 3}) { // at most three in one call
+		// A call drops at most three entries of one account: 3 and 2 of ann, and 1 of bob.
+		if !slices.Equal(dropped, []int{1, 2, 3}) {
 			t.Fatalf("the calls dropped %v entries, want 1, 2 and 3 in any order", dropped)
 		}
-		after := exportEntries(t, s, owner)
-		lastEntry := after[len(after)-1]
-		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
-			lastEntry.Actor.Type != audit.Service || lastEntry.Action != audit.DropEntries || lastEntry.Subject.ID != before[4].Hash {
-			t.Fatalf("the remaining entries are %+v, want the last two and the two entries about the drops", after)
+		entriesAfter := exportEntries(t, s, ann)
+		lastEntry := entriesAfter[len(entriesAfter)-1]
+		if len(entriesAfter) != 4 || entriesAfter[0] != entriesBefore[5] || entriesAfter[0].PreviousHash != entriesBefore[4].Hash ||
+			lastEntry.Actor.Type != audit.Service || lastEntry.Action != audit.DropEntries || lastEntry.Subject.ID != entriesBefore[4].Hash {
+			t.Fatalf("the remaining entries are %+v, want the last two and the two entries about the drops", entriesAfter)
 		}
-		if entries := exportEntries(t, s, other); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {
-			t.Fatalf("an account without newer entries has %+v, want only the entry about the drop", entries)
+		if entries := exportEntries(t, s, bob); len(entries) != 1 || entries[0].Action != audit.DropEntries || entries[0].Sequence != 2 {
+			t.Fatalf("bob, who had no newer entry, has the entries %+v, want only the entry about the drop", entries)
 		}
 		clock = now.Add(1000 * time.Hour)
-		addEntries(t, s, owner, 1, nil)
-		if _, err := s.DropAuditEntries(t.Context(), clock, 100); err != nil {
-			t.Fatal(err)
-		}
-		exportEntries(t, s, owner)
+		addEntries(t, s, ann, 1, nil)
+		_, err := s.DropAuditEntries(t.Context(), clock, 100)
+		must(t, "drop the entries before the last", err)
+		exportEntries(t, s, ann)
 	})
 }
 
@@ -430,12 +434,15 @@ func TestConcurrentRetentionDropsEachEntryOnce(t *testing.T) {
 		}) {
 			must(t, "drop", err)
 		}
-		sum := 0
+		droppedTotal := 0
 		for _, n := range dropped {
-			sum += n
+			droppedTotal += n
 		}
-		if entries := exportEntries(t, s, owner); entries[0].Sequence != int64(sum)+1 || entries[len(entries)-1].Sequence != int64(sum)+int64(len(entries)) {
-			t.Errorf("%d entries were dropped, but the remaining entries are %+v", sum, entries)
+		if droppedTotal == 0 {
+			t.Error("no entry was dropped, want at least 1")
+		}
+		if entries := exportEntries(t, s, owner); entries[0].Sequence != int64(droppedTotal)+1 || entries[len(entries)-1].Sequence != int64(droppedTotal)+int64(len(entries)) {
+			t.Errorf("%d entries were dropped, but the remaining entries are %+v", droppedTotal, entries)
 		}
 	})
 }
@@ -444,17 +451,17 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
 		s.setClock(t, &clock)
-		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		addEntries(t, s, other, 3, nil)
+		owner, foreignAccount := newAccount(t, s, "ann"), newAccount(t, s, "bob") // each has the entry of its creation
+		addEntries(t, s, foreignAccount, 3, nil)
 		addEntries(t, s, owner, 2, nil) // sequence numbers 2 and 3
 		clock = now.Add(time.Minute)
-		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // sequence numbers 4 and 5
-		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
+		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} })     // sequence numbers 4 and 5
+		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" }) // sequence number 6
 		for _, tc := range []struct {
-			name    string
-			query   ports.EntryQuery
-			want    []int64
-			hasMore bool
+			name          string
+			query         ports.EntryQuery
+			wantSequences []int64
+			wantMore      bool
 		}{
 			{"all", ports.EntryQuery{Limit: 10}, []int64{6, 5, 4, 3, 2, 1}, false},
 			{"a page", ports.EntryQuery{Limit: 2}, []int64{6, 5}, true},
@@ -477,8 +484,8 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 			for _, e := range page.Entries {
 				got = append(got, e.Sequence)
 			}
-			if !slices.Equal(got, tc.want) || page.More != tc.hasMore {
-				t.Errorf("%s: got %v, more %v, want %v, more %v", tc.name, got, page.More, tc.want, tc.hasMore)
+			if !slices.Equal(got, tc.wantSequences) || page.More != tc.wantMore {
+				t.Errorf("%s: got the entries %v, more %v; want %v, more %v", tc.name, got, page.More, tc.wantSequences, tc.wantMore)
 			}
 		}
 	})
@@ -487,7 +494,7 @@ func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
 func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
-		addEntries(t, s, owner, 4, nil)
+		addEntries(t, s, owner, 4, nil) // sequence numbers 2 to 5; the drop of 1, 2 and 3 adds 6
 		if n, err := s.DropAuditEntries(t.Context(), time.Now().Add(time.Hour), 3); err != nil || n != 3 {
 			t.Fatalf("dropped %d entries, want 3: %v", n, err)
 		}
@@ -499,22 +506,22 @@ func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 		}
 		for account, before := range map[access.AccountID]int64{owner: 7, newAccount(t, s, "bob"): 2} {
 			if _, err := s.AuditEntries(t.Context(), account, ports.EntryQuery{Before: before, Limit: 1}); !errors.Is(err, fault.InvalidRequest) {
-				t.Errorf("as cursor, an entry that the account never had: got %v, want invalid_request", err)
+				t.Errorf("an entry that the account never had as cursor: got %v, want invalid_request", err)
 			}
 		}
 	})
 }
 
-// TestEntriesHaveTheTenantOfTheirSubject adds entries without a tenant. API operations add such
-// entries if their URL does not contain the tenant. The store must set the tenant of the domain or
-// mailbox.
+// TestEntriesHaveTheTenantOfTheirSubject adds entries without a tenant. API operations whose URL
+// does not contain the tenant add such entries. The store must set the tenant of the domain or
+// mailbox if the account of the entry has this domain or mailbox.
 func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newTenantFixture(t, s)
-		other := newAccount(t, s, "bob")
+		foreignAccount := newAccount(t, s, "bob")
 		subjects := map[string]string{"domain": fixture.domain.ID, "mailbox": fixture.boxes[0].ID}
 		for _, kind := range slices.Sorted(maps.Keys(subjects)) {
-			for owner, want := range map[access.AccountID]tenant.GUID{fixture.owner: guid(1), other: ""} {
+			for owner, want := range map[access.AccountID]tenant.GUID{fixture.owner: guid(1), foreignAccount: ""} {
 				addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{Type: kind, ID: subjects[kind]} })
 				entries := exportEntries(t, s, owner)
 				if got := entries[len(entries)-1].Tenant; got != want {
