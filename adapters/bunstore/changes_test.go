@@ -25,10 +25,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// logReader reads the event log of an account.
 type logReader struct {
 	store *Store
 	owner access.AccountID
-	after int64
+	after int64 // the position behind the last event that was read
 }
 
 // nextEvents returns the events that were logged since the last call.
@@ -57,6 +58,7 @@ func (r *logReader) requireTypes(t testing.TB, label string, want ...event.Type)
 	return events
 }
 
+// readerAtEnd returns a reader that skips the events that are logged so far.
 func readerAtEnd(t testing.TB, s *Store, owner access.AccountID) *logReader {
 	t.Helper()
 	r := &logReader{store: s, owner: owner}
@@ -89,7 +91,7 @@ func TestEachChangeOfTenantIsLoggedOnce(t *testing.T) {
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		removedEvent := log.requireTypes(t, "delete", event.TenantRemoved)[0]
 		if removedEvent.Version != 6 {
-			t.Fatalf("the version is %d, want 6", removedEvent.Version)
+			t.Fatalf("the version is %d, want 6, because the tenant had five events before", removedEvent.Version)
 		}
 	})
 }
@@ -115,7 +117,7 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		d.DKIMEnabled = true
 		save("enable DKIM", event.DomainDKIMEnabled)
 		d.CheckedAt, d.Health = now, domain.Health{EverCorrect: []domain.Drift{domain.MXMoved}}
-		save("a read without drift")
+		save("a DNS check without drift")
 		d.CheckedAt, d.Health.Drifted = now.Add(time.Hour), []domain.Drift{domain.MXMoved}
 		save("drift", event.DomainHealthChanged)
 		d.CheckedAt, d.Health.Drifted = now.Add(2*time.Hour), nil
@@ -123,7 +125,7 @@ func TestEachChangeOfDomainIsLoggedOnce(t *testing.T) {
 		began := now.Add(time.Hour)
 		discovery := ports.DiscoveryResult{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
 		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
-		log.requireTypes(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
+		log.requireTypes(t, "one domain is missed and a new domain is found", event.DomainAdded, event.DomainVerified)
 		discovery.Began = began.Add(observation.ReplicaLag)
 		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), withMissedNames(t, s, ann, guid(1), discovery)))
 		removedEvent := log.requireTypes(t, "a domain missed again", event.DomainRemoved)[0]
@@ -193,9 +195,9 @@ func TestEachChangeOfMailboxIsLoggedOnce(t *testing.T) {
 }
 
 // TestReservedMailboxVanishesOnlyWithItsRow checks the log of a mailbox that a discovery misses and
-// a request then reserves again. The mailbox must not be logged as vanished while its row stays. It
-// must not be logged as created if a later discovery finds the same object. A different object is a
-// new mailbox.
+// a request then reserves again. The mailbox must not be logged as vanished while its row stays. If
+// a later discovery finds the same object, the mailbox must not be logged as created. A different
+// object at the address is a new mailbox, and must be logged as created.
 func TestReservedMailboxVanishesOnlyWithItsRow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -214,14 +216,16 @@ func TestReservedMailboxVanishesOnlyWithItsRow(t *testing.T) {
 			return reserved[0]
 		}
 		missAndReserve()
-		found := ports.DiscoveryResult{Began: later(), At: at, Mailboxes: platformMailboxes("a@" + d.Name)}
+		foundAt := later()
+		found := ports.DiscoveryResult{Began: foundAt, At: foundAt, Mailboxes: platformMailboxes("a@" + d.Name)}
 		must(t, "find", s.SaveDiscovery(t.Context(), ann, guid(1), found))
 		log.requireTypes(t, "found again", readinessChanged)
 
 		box := missAndReserve()
 		box.Stage, box.Observed.Stage = mailbox.Creating, later()
 		must(t, "create", s.SaveMailbox(t.Context(), ann, box))
-		found.Began, found.At = later(), at
+		foundAt = later()
+		found.Began, found.At = foundAt, foundAt
 		found.Mailboxes[0].ObjectID = "a different object"
 		must(t, "find", s.SaveDiscovery(t.Context(), ann, guid(1), found))
 		log.requireTypes(t, "created anew", event.MailboxCreated, readinessChanged)
@@ -264,7 +268,7 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 		_, job4 := newRun(ann, domains[1], 4)
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{job3, job4}, nil))
 		saveJobStatus(t, s, claimJob(t, s, job3.ID, hourLater), provisioning.Completed)
-		log.requireTypes(t, "one of two")
+		log.requireTypes(t, "one of two jobs is completed")
 		saveDiscoveryAfterMiss(t, s, ann, guid(1), ports.DiscoveryResult{Began: hourLater, Domains: []domain.Platform{{Name: domains[0].Name}}})
 		log.requireTypes(t, "the domain of a job was deleted", event.DomainRemoved, event.DNSRunCompleted, readinessChanged)
 	})
@@ -298,18 +302,18 @@ func TestEachChangeOfIntegrationAndConnectionsIsLoggedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		log := readerAtEnd(t, s, fixture.owner)
-		i := addIntegration(t, s, fixture.owner, 30)
+		newIntegration := addIntegration(t, s, fixture.owner, 30)
 		log.requireTypes(t, "add", event.IntegrationConnected)
-		i.Status = integration.Failed
-		must(t, "save", s.SaveIntegration(t.Context(), i, nil))
-		must(t, "save again", s.SaveIntegration(t.Context(), i, nil))
+		newIntegration.Status = integration.Failed
+		must(t, "save", s.SaveIntegration(t.Context(), newIntegration, nil))
+		must(t, "save again", s.SaveIntegration(t.Context(), newIntegration, nil))
 		log.requireTypes(t, "rejected", event.IntegrationCredentialRejected)
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionPending)
 		log.requireTypes(t, "pending")
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
-		connected := log.requireTypes(t, "connected", event.ConnectionConnected)[0]
-		if connected.Tenant != guid(1) {
-			t.Fatalf("the event is %+v, want the tenant %s", connected, guid(1))
+		connectedEvent := log.requireTypes(t, "connected", event.ConnectionConnected)[0]
+		if connectedEvent.Tenant != guid(1) {
+			t.Fatalf("the event is %+v, want the tenant %s", connectedEvent, guid(1))
 		}
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
 		log.requireTypes(t, "failed", event.ConnectionExpired)
@@ -335,14 +339,14 @@ func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 		setPolicy(t, s, ann, guid(1), "a.test", 5)
 		log.requireTypes(t, "set again")
 		setPolicy(t, s, ann, guid(1), "a.test", 6)
-		log.requireTypes(t, "another limit", event.PolicySet)
+		log.requireTypes(t, "a different limit", event.PolicySet)
 		removeAllDomains(t, s, ann, guid(1))
-		removed := log.requireTypes(t, "the domain is removed", event.PolicyRemoved, event.DomainRemoved, readinessChanged)[0]
+		removedEvent := log.requireTypes(t, "the domain is removed", event.PolicyRemoved, event.DomainRemoved, readinessChanged)[0]
 		addDomain(t, s, ann, guid(1), "a.test")
 		log.requireTypes(t, "a new domain of the name", event.DomainAdded, readinessChanged)
 		setPolicy(t, s, ann, guid(1), "a.test", 7)
-		if set := log.requireTypes(t, "a new policy", event.PolicySet)[0]; removed.Subject.ID == set.Subject.ID || removed.Tenant != guid(1) {
-			t.Fatalf("the events are %+v and %+v, want different policies, and the tenant %s", removed, set, guid(1))
+		if setEvent := log.requireTypes(t, "a new policy", event.PolicySet)[0]; removedEvent.Subject.ID == setEvent.Subject.ID || removedEvent.Tenant != guid(1) {
+			t.Fatalf("the events are %+v and %+v, want different policies, and the tenant %s", removedEvent, setEvent, guid(1))
 		}
 		removeAllDomains(t, s, ann, guid(1))
 		log.requireTypes(t, "the new domain is removed", event.PolicyRemoved, event.DomainRemoved, readinessChanged)
@@ -351,11 +355,12 @@ func TestEachChangeOfPolicyIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestPolicyEndsOnceIfItIsRemovedWithItsDomain removes a policy while its domain is being removed.
+// TestPolicyEndsOnceIfItIsRemovedWithItsDomain removes a policy while a transaction removes the
+// domain of the policy.
 func TestPolicyEndsOnceIfItIsRemovedWithItsDomain(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all database connections
 	s, hook := migratedStore(t, url), newPausingHook(`DELETE FROM "domains"`)
-	pausing := openStore(t, url, hook)
+	pausingStore := openStore(t, url, hook)
 	ann := newAccount(t, s, "ann")
 	markReady(t, s, ann, attachTenant(t, s, ann, 1))
 	d := addDomain(t, s, ann, guid(1), "a.test")
@@ -366,7 +371,7 @@ func TestPolicyEndsOnceIfItIsRemovedWithItsDomain(t *testing.T) {
 	}
 	log := readerAtEnd(t, s, ann)
 	domainRemoved, policyRemoved := make(chan error, 1), make(chan error, 1)
-	go func() { domainRemoved <- pausing.RemoveDomain(t.Context(), ann, d, now, nil) }()
+	go func() { domainRemoved <- pausingStore.RemoveDomain(t.Context(), ann, d, now, nil) }()
 	<-hook.paused
 	go func() {
 		_, err := s.RemovePolicy(t.Context(), claim, policy.ID, nil)
@@ -386,8 +391,8 @@ func TestEachChangeOfKeyIsLoggedOnce(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		log.requireTypes(t, "add", event.KeyCreated)
 		must(t, "rotate", s.RotateKey(t.Context(), ann, key.ID, apiKey(ann, 2)))
-		rotated := log.requireTypes(t, "rotate", event.KeyRevoked, event.KeyRotated)
-		if oldID, successorID := rotated[0].Subject.ID, rotated[1].Subject.ID; oldID != key.ID || successorID != apiKey(ann, 2).ID {
+		rotationEvents := log.requireTypes(t, "rotate", event.KeyRevoked, event.KeyRotated)
+		if oldID, successorID := rotationEvents[0].Subject.ID, rotationEvents[1].Subject.ID; oldID != key.ID || successorID != apiKey(ann, 2).ID {
 			t.Fatalf("the events are about the keys %s and %s, want the rotated key %s and its successor", oldID, successorID, key.ID)
 		}
 		for range 2 {
@@ -445,16 +450,16 @@ func TestLastEventHasTheReadinessAfterConcurrentChanges(t *testing.T) {
 			must(t, "verify", err)
 		}
 		events := log.nextEvents(t)
-		var last event.ReadinessData
-		must(t, "decode", json.Unmarshal(events[len(events)-1].Data.(json.RawMessage), &last))
-		if len(events) != 2*len(domains) || last.DomainsVerified != len(domains) {
-			t.Fatalf("%d events, want %d; the last event has %d verified domains, want %d", len(events), 2*len(domains), last.DomainsVerified, len(domains))
+		var lastReadiness event.ReadinessData
+		must(t, "decode", json.Unmarshal(events[len(events)-1].Data.(json.RawMessage), &lastReadiness))
+		if len(events) != 2*len(domains) || lastReadiness.DomainsVerified != len(domains) {
+			t.Fatalf("%d events, want %d; the last event has %d verified domains, want %d", len(events), 2*len(domains), lastReadiness.DomainsVerified, len(domains))
 		}
 	})
 }
 
 // TestReadinessFollowsDomains changes values of a domain that the readiness of a tenant counts.
-// After each change, the readinessRow must have the readiness of the stored tenant.
+// After each change, the stored readinessRow must have the readiness of the stored tenant.
 func TestReadinessFollowsDomains(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -483,8 +488,8 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			}
 			readinessTexts[string(row.Readiness)] = true
 		}
-		if len(readinessTexts) < 5 {
-			t.Errorf("the readiness had only %d different values, want at least 5", len(readinessTexts))
+		if len(readinessTexts) < 5 { // otherwise the comparison above proves little
+			t.Errorf("the readiness had %d different values, want at least 5", len(readinessTexts))
 		}
 	})
 }

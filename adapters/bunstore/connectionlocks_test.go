@@ -22,7 +22,7 @@ import (
 // PostgreSQL aborted because of a deadlock.
 type stepHook struct {
 	mu             sync.Mutex
-	pauseAfter     int // the number of statements until the pause, 0 for no pause
+	pauseAfter     int // the number of statements until the pause; 0 and less mean no pause
 	paused, resume chan struct{}
 	deadlocks      int
 }
@@ -39,7 +39,7 @@ func (*stepHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Con
 
 func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	h.mu.Lock()
-	if e.Err != nil && strings.Contains(e.Err.Error(), "40P01") {
+	if e.Err != nil && strings.Contains(e.Err.Error(), "40P01") { // SQLSTATE deadlock_detected
 		h.deadlocks++
 	}
 	h.pauseAfter--
@@ -52,12 +52,12 @@ func (h *stepHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 }
 
 // connectionWrites are transactions that lock connections together with their sessions, mailboxes
-// or integrations. If run begins a session, the session gets the number n. In the fixture, box 0
+// or integrations. If write begins a session, the session gets the number n. In the fixture, box 0
 // has a pending connection to integration1, and a session with the number n-1, which is old enough
 // to expire. Box 1 has no connection.
 var connectionWrites = []struct {
-	name string
-	run  func(t testing.TB, s *Store, fixture integrationFixture, n int)
+	name  string
+	write func(t testing.TB, s *Store, fixture integrationFixture, n int)
 }{
 	{"begin a session", func(t testing.TB, s *Store, fixture integrationFixture, n int) {
 		session := newSession(fixture.integration1, fixture.boxes[0], n)
@@ -105,7 +105,7 @@ var connectionWrites = []struct {
 func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all database connections
 	var firstHook, secondHook stepHook
-	setup, first, second := migratedStore(t, url), openStore(t, url, &firstHook), openStore(t, url, &secondHook)
+	setupStore, firstStore, secondStore := migratedStore(t, url), openStore(t, url, &firstHook), openStore(t, url, &secondHook)
 	type pair struct{ firstIndex, secondIndex int } // in connectionWrites
 	var pairs []pair
 	for firstIndex := range connectionWrites {
@@ -114,29 +114,29 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 		}
 	}
 	fixtureNumber := 0
-	for _, p := range soak.Sample(t, pairs, 8) {
-		firstWrite, secondWrite := connectionWrites[p.firstIndex], connectionWrites[p.secondIndex]
+	for _, indexes := range soak.Sample(t, pairs, 8) {
+		firstWrite, secondWrite := connectionWrites[indexes.firstIndex], connectionWrites[indexes.secondIndex]
 		t.Run(firstWrite.name+", then "+secondWrite.name, func(t *testing.T) {
 			firstHook.deadlocks, secondHook.deadlocks = 0, 0
 			for step, finished := 1, false; !finished; step++ {
 				fixtureNumber++
-				fixture := newIntegrationFixture(t, setup, fmt.Sprintf("a%d", fixtureNumber), fixtureNumber)
-				fixture.beginSession(t, setup, fixture.integration1, 0, 4*fixtureNumber)
+				fixture := newIntegrationFixture(t, setupStore, fmt.Sprintf("a%d", fixtureNumber), fixtureNumber)
+				fixture.beginSession(t, setupStore, fixture.integration1, 0, 4*fixtureNumber)
 				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
-				go func() { firstWrite.run(t, first, fixture, 4*fixtureNumber+1); close(firstEnds) }()
+				go func() { firstWrite.write(t, firstStore, fixture, 4*fixtureNumber+1); close(firstEnds) }()
 				select {
 				case <-paused:
 				case <-firstEnds: // the transaction has fewer statements than step
 					finished = true
 				}
-				go func() { secondWrite.run(t, second, fixture, 4*fixtureNumber+1); close(secondEnds) }()
-				waitForLockOr(t, setup, secondEnds)
+				go func() { secondWrite.write(t, secondStore, fixture, 4*fixtureNumber+1); close(secondEnds) }()
+				waitForLockOr(t, setupStore, secondEnds)
 				close(resume)
 				<-firstEnds
 				<-secondEnds
 				if firstHook.deadlocks+secondHook.deadlocks > 0 {
-					t.Fatalf("a deadlock if the first transaction pauses after %d statements", step)
+					t.Fatalf("a deadlock occurred although none may occur: the first transaction paused after %d statements", step)
 				}
 			}
 		})
@@ -161,7 +161,7 @@ func waitForLockOr(t testing.TB, s *Store, ended <-chan struct{}) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("no statement waits for a lock")
+			t.Fatal("no statement waits for a lock, want one")
 		}
 	}
 }
@@ -178,19 +178,19 @@ func waitingStatements(t testing.TB, s *Store) (n int) {
 // transaction that is connecting the mailbox, and then logs the end of the connection.
 func TestRemovedMailboxEndsItsNewConnection(t *testing.T) {
 	url := testserver.Database(t) // not shared, because the test observes all database connections
-	setup := migratedStore(t, url)
-	fixture := newIntegrationFixture(t, setup, "ann", 1)
-	log := readerAtEnd(t, setup, fixture.owner)
+	store := migratedStore(t, url)
+	fixture := newIntegrationFixture(t, store, "ann", 1)
+	log := readerAtEnd(t, store, fixture.owner)
 	hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
-	pausing := openStore(t, url, hook)
+	pausingStore := openStore(t, url, hook)
 	connected, removed := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := pausing.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), time.Time{}, nil)
+		_, err := pausingStore.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected), time.Time{}, nil)
 		connected <- err
 	}()
 	<-hook.paused
-	go func() { removed <- setup.RemoveMailbox(t.Context(), fixture.owner, fixture.boxes[0], now, nil) }()
-	waitForLock(t, setup)
+	go func() { removed <- store.RemoveMailbox(t.Context(), fixture.owner, fixture.boxes[0], now, nil) }()
+	waitForLock(t, store)
 	close(hook.resume)
 	must(t, "connect", <-connected)
 	must(t, "remove", <-removed)

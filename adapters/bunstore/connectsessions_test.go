@@ -40,11 +40,11 @@ func TestSessionIsFoundByItsLinks(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		want, flow := startSession(t, s, ann, 1)
 		requireSession(t, s, ann, want)
-		renewed := flow
-		renewed.StateHash, renewed.ExpiresAt = [32]byte{2}, now.Add(time.Hour)
-		must(t, "renew", s.RenewConnectSession(t.Context(), want.ID, renewed, nil))
-		want.ExpiresAt = renewed.ExpiresAt
-		for _, link := range []ports.ConnectFlow{flow, renewed} {
+		renewedFlow := flow
+		renewedFlow.StateHash, renewedFlow.ExpiresAt = [32]byte{2}, now.Add(time.Hour)
+		must(t, "renew", s.RenewConnectSession(t.Context(), want.ID, renewedFlow, nil))
+		want.ExpiresAt = renewedFlow.ExpiresAt
+		for _, link := range []ports.ConnectFlow{flow, renewedFlow} {
 			owner, got, err := s.ConnectSessionOfLink(t.Context(), link.StateHash)
 			must(t, "session of a link", err)
 			if diff := cmp.Diff(want, got); diff != "" || owner != ann {
@@ -53,15 +53,15 @@ func TestSessionIsFoundByItsLinks(t *testing.T) {
 		}
 		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "the replaced link", err, fault.ConnectLinkInvalid)
-		_, err = s.TakeFlow(t.Context(), renewed.StateHash, renewed.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		_, err = s.TakeFlow(t.Context(), renewedFlow.StateHash, renewedFlow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the new link", err)
-		_, foreign := s.ConnectSession(t.Context(), bob, want.ID)
-		_, unknown := s.ConnectSession(t.Context(), bob, newID())
-		requireSameError(t, "session", foreign, unknown)
-		requireRefusal(t, "foreign session", foreign, fault.ConnectSessionUnknown)
-		renewed.Account, renewed.StateHash = bob, [32]byte{3}
-		requireRefusal(t, "renew a foreign session", s.RenewConnectSession(t.Context(), want.ID, renewed, nil), fault.ConnectSessionUnknown)
-		_, _, err = s.ConnectSessionOfLink(t.Context(), renewed.StateHash)
+		_, foreignErr := s.ConnectSession(t.Context(), bob, want.ID)
+		_, unknownErr := s.ConnectSession(t.Context(), bob, newID())
+		requireSameError(t, "a foreign and an unknown session", foreignErr, unknownErr)
+		requireRefusal(t, "foreign session", foreignErr, fault.ConnectSessionUnknown)
+		renewedFlow.Account, renewedFlow.StateHash = bob, [32]byte{3}
+		requireRefusal(t, "renew a foreign session", s.RenewConnectSession(t.Context(), want.ID, renewedFlow, nil), fault.ConnectSessionUnknown)
+		_, _, err = s.ConnectSessionOfLink(t.Context(), renewedFlow.StateHash)
 		requireRefusal(t, "unknown link", err, fault.ConnectSessionUnknown)
 	})
 }
@@ -70,7 +70,7 @@ func TestSessionAdvancesUntilItEnds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		want, flow := startSession(t, s, ann, 1)
-		other, _ := startSession(t, s, ann, 2)
+		unchangedSession, _ := startSession(t, s, ann, 2)
 		advance := func(owner access.AccountID, status tenant.SessionStatus, id tenant.GUID) {
 			t.Helper()
 			must(t, "advance", s.AdvanceConnectSession(t.Context(), owner, flow.StateHash, status, id))
@@ -85,13 +85,13 @@ func TestSessionAdvancesUntilItEnds(t *testing.T) {
 		requireSession(t, s, ann, want)
 		advance(ann, tenant.SessionConsented, guid(2))
 		requireSession(t, s, ann, want)
-		renewed := flow
-		renewed.StateHash = [32]byte{3}
-		must(t, "renew", s.RenewConnectSession(t.Context(), want.ID, renewed, nil))
+		renewedFlow := flow
+		renewedFlow.StateHash = [32]byte{3}
+		must(t, "renew", s.RenewConnectSession(t.Context(), want.ID, renewedFlow, nil))
 		want.Status, want.Tenant = tenant.SessionPending, ""
 		advance(ann, tenant.SessionConsented, guid(2)) // by the replaced link
 		requireSession(t, s, ann, want)
-		requireSession(t, s, ann, other)
+		requireSession(t, s, ann, unchangedSession)
 	})
 }
 
@@ -122,11 +122,11 @@ func TestSessionIsKeptLongerThanItsFlow(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		want, flow := startSession(t, s, ann, 1)
 		must(t, "drop flows", s.DeleteFlows(t.Context(), flow.ExpiresAt.Add(time.Second)))
-		must(t, "drop earlier sessions", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt))
+		must(t, "drop sessions that expired before this one", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt))
 		requireSession(t, s, ann, want)
 		must(t, "drop sessions", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt.Add(time.Second)))
 		_, err := s.ConnectSession(t.Context(), ann, want.ID)
-		requireRefusal(t, "dropped", err, fault.ConnectSessionUnknown)
+		requireRefusal(t, "a dropped session", err, fault.ConnectSessionUnknown)
 		_, _, err = s.ConnectSessionOfLink(t.Context(), flow.StateHash)
 		requireRefusal(t, "link of a dropped session", err, fault.ConnectSessionUnknown)
 	})
@@ -140,7 +140,7 @@ func TestAccountSettingsAreReplaced(t *testing.T) {
 			got, err := s.Settings(t.Context(), ann)
 			must(t, "settings", err)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("settings (-want +got):\n%s", diff)
+				t.Fatalf("the settings (-want +got):\n%s", diff)
 			}
 		}
 		requireSettings(access.Settings{ReturnHosts: []string{}})

@@ -62,22 +62,22 @@ func TestDNSConnectionsAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		requireDNSConnections(t, s, ann)
-		third, first, ofBob := addDNSConnection(t, s, ann, 3), addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, bob, 2)
-		requireDNSConnections(t, s, ann, first, third)
-		requireDNSConnections(t, s, bob, ofBob)
-		requireDNSConnections(t, s, "", first, ofBob, third)
+		newest, oldest, bobConnection := addDNSConnection(t, s, ann, 3), addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, bob, 2)
+		requireDNSConnections(t, s, ann, oldest, newest)
+		requireDNSConnections(t, s, bob, bobConnection)
+		requireDNSConnections(t, s, "", oldest, bobConnection, newest)
 	})
 }
 
 func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		want, other := addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, ann, 2)
+		want, untested := addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, ann, 2)
 		want.Status, want.ZonesVisible, want.TestedAt = dnsconnection.Failed, 9, now.Add(time.Hour)
 		tested := want
 		tested.Name, tested.Provider, tested.CreatedAt = "x", "x", now.Add(time.Hour)
 		must(t, "save", s.SaveDNSConnectionTest(t.Context(), tested))
-		requireDNSConnections(t, s, ann, want, other)
+		requireDNSConnections(t, s, ann, want, untested)
 		_, credential, err := s.DNSConnection(t.Context(), ann, want.ID)
 		must(t, "find", err)
 		if !bytes.Equal(credential, []byte{0, 1, 255}) {
@@ -86,7 +86,7 @@ func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
 		older := want
 		older.Status, older.TestedAt = dnsconnection.Connected, now.Add(time.Minute)
 		must(t, "save an older test", s.SaveDNSConnectionTest(t.Context(), older))
-		requireDNSConnections(t, s, ann, want, other)
+		requireDNSConnections(t, s, ann, want, untested)
 	})
 }
 
@@ -110,13 +110,13 @@ func TestForeignAndUnknownDNSConnectionsGetTheSameAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		connection := addDNSConnection(t, s, ann, 1)
-		find := func(id string) error {
+		findError := func(id string) error {
 			_, _, err := s.DNSConnection(t.Context(), bob, id)
 			return err
 		}
-		requireRefusal(t, "find", find(connection.ID), fault.DNSConnectionNotFound)
-		requireSameError(t, "find", find(connection.ID), find(dnsConnectionID(9)))
-		requireSameError(t, "find by a malformed id", find(connection.ID), find("x"))
+		requireRefusal(t, "find", findError(connection.ID), fault.DNSConnectionNotFound)
+		requireSameError(t, "find", findError(connection.ID), findError(dnsConnectionID(9)))
+		requireSameError(t, "find by a malformed id", findError(connection.ID), findError("x"))
 		foreign := connection
 		foreign.AccountID, foreign.Status = bob, dnsconnection.Failed
 		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), foreign), fault.DNSConnectionNotFound)
@@ -140,11 +140,11 @@ func TestClosingAccountRemovesItsDNSConnections(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addDNSConnection(t, s, ann, 1)
 		addDNSConnection(t, s, ann, 2)
-		ofBob := addDNSConnection(t, s, bob, 3)
+		bobConnection := addDNSConnection(t, s, bob, 3)
 		if closing := closeAccount(t, s, ann); closing.DNSConnectionsRemoved != 2 {
 			t.Fatalf("the closing is %+v, want 2 removed DNS connections", closing)
 		}
-		requireDNSConnections(t, s, "", ofBob)
+		requireDNSConnections(t, s, "", bobConnection)
 	})
 }
 
