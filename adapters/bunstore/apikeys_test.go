@@ -141,7 +141,7 @@ func TestKeysAreListedOldestFirst(t *testing.T) {
 			key.CreatedAt = now.Add(-time.Duration(n) * time.Hour)
 			must(t, "add", s.AddKey(t.Context(), key))
 		}
-		// Each text has the last digits of the ids of the account's keys. The empty account lists all keys.
+		// The texts are the last digits of the ids of the keys. The empty account lists all keys.
 		for owner, want := range map[access.AccountID]string{ann: "31", bob: "2", "": "321", "10000000-0000-4000-8000-000000000000": ""} {
 			keys, err := s.IssuedKeys(t.Context(), owner)
 			must(t, "list", err)

@@ -370,8 +370,8 @@ func (s *Store) setClock(t testing.TB, clock *time.Time) {
 	t.Cleanup(func() { s.now = previousClock })
 }
 
-// addEntries adds n entries to the chain of an account. change, if it is not nil, changes each entry
-// before the store gets it.
+// addEntries adds n entries to the chain of an account. If change is not nil, it changes each entry
+// before the store gets the entry.
 func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change func(*audit.Entry)) {
 	t.Helper()
 	for i := range n {

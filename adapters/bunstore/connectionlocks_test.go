@@ -121,16 +121,17 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 			for step, finished := 1, false; !finished; step++ {
 				fixtureNumber++
 				fixture := newIntegrationFixture(t, setupStore, fmt.Sprintf("a%d", fixtureNumber), fixtureNumber)
-				fixture.beginSession(t, setupStore, fixture.integration1, 0, 4*fixtureNumber)
+				oldSessionNumber, newSessionNumber := 2*fixtureNumber, 2*fixtureNumber+1
+				fixture.beginSession(t, setupStore, fixture.integration1, 0, oldSessionNumber)
 				paused, resume := firstHook.pauseAt(step)
 				firstEnds, secondEnds := make(chan struct{}), make(chan struct{})
-				go func() { firstWrite.write(t, firstStore, fixture, 4*fixtureNumber+1); close(firstEnds) }()
+				go func() { firstWrite.write(t, firstStore, fixture, newSessionNumber); close(firstEnds) }()
 				select {
 				case <-paused:
 				case <-firstEnds: // the transaction has fewer statements than step
 					finished = true
 				}
-				go func() { secondWrite.write(t, secondStore, fixture, 4*fixtureNumber+1); close(secondEnds) }()
+				go func() { secondWrite.write(t, secondStore, fixture, newSessionNumber); close(secondEnds) }()
 				waitForLockOr(t, setupStore, secondEnds)
 				close(resume)
 				<-firstEnds

@@ -27,7 +27,7 @@ type integrationFixture struct {
 	integration1, integration2 integration.Integration
 }
 
-// n makes the ids of the fixture unique.
+// newIntegrationFixture stores the fixture. n makes its ids unique.
 func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrationFixture {
 	t.Helper()
 	fixture := integrationFixture{owner: newAccount(t, s, name)}
@@ -49,7 +49,8 @@ func (fixture integrationFixture) newConnection(i integration.Integration, box i
 	}
 }
 
-// setConnection saves the connection of a mailbox with this status, whatever its status was before.
+// setConnection saves the connection of a mailbox with the given status, whatever the stored status
+// was.
 func (fixture integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
 	t.Helper()
 	want := fixture.newConnection(i, box, status)
@@ -134,21 +135,21 @@ func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
 func TestOnlyOneIntegrationHoldsMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for _, status := range allConnectionStatuses {
+		for _, status1 := range allConnectionStatuses {
 			fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
-			before := fixture.setConnection(t, s, fixture.integration1, 0, status)
-			previous := fixture.storedConnection(t, s, fixture.integration2, 0)
-			for _, otherStatus := range allConnectionStatuses {
-				label := fmt.Sprintf("%s at the first integration, %s at the second", status, otherStatus)
-				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 0, otherStatus), previous.UpdatedAt, nil)
-				if status.HoldsMailbox() && otherStatus.HoldsMailbox() {
+			connection1 := fixture.setConnection(t, s, fixture.integration1, 0, status1)
+			connection2 := fixture.storedConnection(t, s, fixture.integration2, 0)
+			for _, status2 := range allConnectionStatuses {
+				label := fmt.Sprintf("%s at integration1, %s at integration2", status1, status2)
+				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 0, status2), connection2.UpdatedAt, nil)
+				if status1.HoldsMailbox() && status2.HoldsMailbox() {
 					requireRefusal(t, label, err, fault.ConnectedElsewhere)
-					fixture.requireConnection(t, label, s, fixture.integration2, 0, previous)
+					fixture.requireConnection(t, label, s, fixture.integration2, 0, connection2)
 				} else {
 					requireSaved(t, label, true)(saved, err)
 					fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionDisconnected)
 				}
-				fixture.requireConnection(t, label, s, fixture.integration1, 0, before)
+				fixture.requireConnection(t, label, s, fixture.integration1, 0, connection1)
 			}
 			fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnected)
 		}
@@ -170,10 +171,10 @@ func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
 	})
 }
 
-func TestDisconnectingMailboxEndsItsSession(t *testing.T) {
+func TestDisconnectedMailboxHasNoPendingSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		session, other := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
+		session, otherBoxSession := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
 		for _, status := range []integration.ConnectionStatus{integration.ConnectionDisconnecting, integration.ConnectionFailed} {
 			fixture.setConnection(t, s, fixture.integration1, 0, status)
 			fixture.requireSession(t, string(status), s, session)
@@ -181,7 +182,7 @@ func TestDisconnectingMailboxEndsItsSession(t *testing.T) {
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnected)
 		session.Status, session.Reason = integration.SessionFailed, "disconnected"
 		fixture.requireSession(t, "ended", s, session)
-		fixture.requireSession(t, "of the other mailbox", s, other)
+		fixture.requireSession(t, "of the other mailbox", s, otherBoxSession)
 		fixture.beginSession(t, s, fixture.integration2, 0, 3)
 	})
 }
@@ -197,7 +198,7 @@ func TestConnectionsAreDeletedWithTheirMailboxAndTenant(t *testing.T) {
 		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{Total: 1, Pending: 1})
 		requireCounts(t, s, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Disconnected: 1})
 		_, err := s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, sessionID(1))
-		requireRefusal(t, "its session", err, fault.SessionNotFound)
+		requireRefusal(t, "session of a deleted mailbox", err, fault.SessionNotFound)
 		must(t, "delete tenant", s.DeleteTenant(t.Context(), fixture.owner, guid(1), nil))
 		requireCounts(t, s, fixture.owner, fixture.integration1.ID, integration.Counts{})
 		requireIntegrations(t, s, fixture.owner, fixture.integration2, fixture.integration1)
@@ -227,7 +228,7 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
 		requireSaved(t, "save after an outdated read", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
-			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
+			t.Fatalf("the record of the key is %+v, want no answer, because nothing was changed", r)
 		}
 	})
 }
@@ -242,23 +243,23 @@ func TestProvisionedMailboxesAreEligibleInOrderOfAddress(t *testing.T) {
 		addMailbox(t, s, fixture.owner, secondDomain, "a", mailbox.Created)
 		addMailbox(t, s, fixture.owner, secondDomain, "unfinished", mailbox.Creating)
 		discoverAndFind(t, s, fixture, "found@ann.test", fixture.boxes[0].Address, fixture.boxes[1].Address)
-		want := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
+		failedConnection := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionFailed)
 		fixture.setConnection(t, s, fixture.integration2, 1, integration.ConnectionConnected)
 		got, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 		must(t, "eligible", err)
 		if len(got) != 3 || got[0].Mailbox.Address != "a@more.test" || got[0].Mailbox.TenantGUID != guid(3) {
 			t.Fatalf("got %+v, want three mailboxes, of which a@more.test is the first", got)
 		}
-		full, err := s.Mailbox(t.Context(), fixture.owner, guid(1), fixture.boxes[0].ID)
+		stored, err := s.Mailbox(t.Context(), fixture.owner, guid(1), fixture.boxes[0].ID)
 		must(t, "mailbox", err)
-		if diff := cmp.Diff([]integration.EligibleMailbox{{Mailbox: full, Connection: want}}, got[1:2]); diff != "" ||
-			full.TenantName != "Contoso" || full.DomainName != "ann.test" {
-			t.Fatalf("the mailbox is %+v; in the list (-want +got):\n%s", full, diff)
+		if diff := cmp.Diff([]integration.EligibleMailbox{{Mailbox: stored, Connection: failedConnection}}, got[1:2]); diff != "" ||
+			stored.TenantName != "Contoso" || stored.DomainName != "ann.test" {
+			t.Fatalf("the mailbox is %+v; in the list (-want +got):\n%s", stored, diff)
 		}
 		if got[0].Connection != (integration.Connection{}) || got[2].Connection != (integration.Connection{}) {
-			t.Fatalf("a connection of another integration is shown: %+v", got)
+			t.Fatalf("got %+v, want no connection at the first and the third mailbox", got)
 		}
-		eligible, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, full.ID)
+		eligible, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, stored.ID)
 		must(t, "find eligible mailbox", err)
 		if diff := cmp.Diff(got[1], eligible); diff != "" {
 			t.Fatalf("a single read differs from the list (-list +single):\n%s", diff)
@@ -269,19 +270,19 @@ func TestProvisionedMailboxesAreEligibleInOrderOfAddress(t *testing.T) {
 func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for _, otherStatus := range allConnectionStatuses {
-			fixture.setConnection(t, s, fixture.integration2, 0, otherStatus)
+		for _, status2 := range allConnectionStatuses {
+			fixture.setConnection(t, s, fixture.integration2, 0, status2)
 			eligible, err := s.Eligible(t.Context(), fixture.owner, fixture.integration1.ID)
 			must(t, "eligible", err)
-			if len(eligible) != 2 || eligible[0].HeldElsewhere != otherStatus.HoldsMailbox() || eligible[1].HeldElsewhere {
-				t.Fatalf("%s at the second integration: eligible at the first are %+v, want 2; the first is held elsewhere: want %v", otherStatus, eligible, otherStatus.HoldsMailbox())
+			if len(eligible) != 2 || eligible[0].HeldElsewhere != status2.HoldsMailbox() || eligible[1].HeldElsewhere {
+				t.Fatalf("%s at integration2: eligible at integration1 are %+v, want two mailboxes; the first is held elsewhere: want %v, the second: want false", status2, eligible, status2.HoldsMailbox())
 			}
-			atFirst, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
-			must(t, "find eligible mailbox of the first integration", err)
-			atSecond, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration2.ID, fixture.boxes[0].ID)
-			must(t, "find eligible mailbox of the second integration", err)
-			if atFirst.HeldElsewhere != otherStatus.HoldsMailbox() || atSecond.HeldElsewhere {
-				t.Fatalf("%s at the second integration: the mailbox is %+v at the first, want held elsewhere %v, and %+v at the second, want false", otherStatus, atFirst, otherStatus.HoldsMailbox(), atSecond)
+			atIntegration1, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
+			must(t, "find eligible mailbox of integration1", err)
+			atIntegration2, err := s.EligibleMailbox(t.Context(), fixture.owner, fixture.integration2.ID, fixture.boxes[0].ID)
+			must(t, "find eligible mailbox of integration2", err)
+			if atIntegration1.HeldElsewhere != status2.HoldsMailbox() || atIntegration2.HeldElsewhere {
+				t.Fatalf("%s at integration2: the mailbox is %+v at integration1, want held elsewhere %v, and %+v at integration2, want false", status2, atIntegration1, status2.HoldsMailbox(), atIntegration2)
 			}
 		}
 	})
@@ -302,7 +303,7 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		discovered := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
-		for label, call := range map[string]func(integrationID, mailboxID string) error{
+		for label, use := range map[string]func(integrationID, mailboxID string) error{
 			"find": func(integrationID, mailboxID string) error {
 				_, err := s.EligibleMailbox(t.Context(), bob.owner, integrationID, mailboxID)
 				return err
@@ -319,22 +320,22 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 				return err
 			},
 		} {
-			foreign := call(bob.integration1.ID, ann.boxes[0].ID)
-			requireRefusal(t, label, foreign, fault.MailboxNotFound)
+			foreignMailboxErr := use(bob.integration1.ID, ann.boxes[0].ID)
+			requireRefusal(t, label, foreignMailboxErr, fault.MailboxNotFound)
 			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "discovered": discovered.ID} {
-				requireSameError(t, label+" "+name, foreign, call(bob.integration1.ID, id))
+				requireSameError(t, label+" "+name, foreignMailboxErr, use(bob.integration1.ID, id))
 			}
-			foreignIntegration := call(ann.integration1.ID, ann.boxes[0].ID)
-			requireRefusal(t, label+" by a foreign integration", foreignIntegration, fault.IntegrationNotFound)
-			requireSameError(t, label+" by an unknown one", foreignIntegration, call(integrationID(99), "x"))
+			foreignIntegrationErr := use(ann.integration1.ID, ann.boxes[0].ID)
+			requireRefusal(t, label+" by a foreign integration", foreignIntegrationErr, fault.IntegrationNotFound)
+			requireSameError(t, label+" by an unknown integration", foreignIntegrationErr, use(integrationID(99), "x"))
 		}
 		requireCounts(t, s, ann.owner, ann.integration1.ID, integration.Counts{})
 		requireCounts(t, s, bob.owner, bob.integration1.ID, integration.Counts{})
 	})
 }
 
-// discoverAndFind stores a discovery that lists exactly these addresses, and returns the mailbox
-// with the first address.
+// discoverAndFind stores a discovery that lists exactly the given addresses, and returns the
+// mailbox with the first address.
 func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
 	discovery := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}

@@ -14,21 +14,21 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestObjectMissedOnceIsHiddenAndKept checks a domain and a mailbox that two discoveries do not
-// find. The second begins less than observation.ReplicaLag after the first. The objects are not
-// listed and not counted, but their rows are kept. They are listed again when a discovery finds
-// them.
-func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
+// TestObjectMissedForLessThanReplicaLagIsHiddenAndKept checks a domain and a mailbox that two
+// discoveries do not find. The second discovery begins less than observation.ReplicaLag after the
+// first. The objects are not listed and not counted, but their rows are kept. The objects are
+// listed again when a discovery finds them.
+func TestObjectMissedForLessThanReplicaLagIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		other := addDomain(t, s, ann, guid(1), "other.test")
-		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
-		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
+		missingDomain := addDomain(t, s, ann, guid(1), "other.test")
+		missingBox := addMailbox(t, s, ann, missingDomain, "sales", mailbox.Ready)
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, missingBox.ID, 9, now))
 		listedDomains := []domain.Platform{{Name: d.Name}}
-		withoutBoth := ports.DiscoveryResult{Began: discoveryStart, Domains: listedDomains, Mailboxes: []mailbox.Platform{}}
+		unlisted := ports.DiscoveryResult{Began: discoveryStart, Domains: listedDomains, Mailboxes: []mailbox.Platform{}}
 		miss := func(after time.Duration) {
 			t.Helper()
-			discovery := withMissedNames(t, s, ann, guid(1), withoutBoth)
+			discovery := withMissedNames(t, s, ann, guid(1), unlisted)
 			discovery.Began = discoveryStart.Add(after)
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
@@ -37,28 +37,28 @@ func TestObjectMissedOnceIsHiddenAndKept(t *testing.T) {
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("the listed domains are %v, want only %s", got, d.Name)
 		}
-		_, err := s.DomainByID(t.Context(), ann, other.ID)
+		_, err := s.DomainByID(t.Context(), ann, missingDomain.ID)
 		requireRefusal(t, "missing domain", err, fault.DomainNotFound)
-		_, err = s.Mailbox(t.Context(), ann, guid(1), m.ID)
+		_, err = s.Mailbox(t.Context(), ann, guid(1), missingBox.ID)
 		requireRefusal(t, "missing mailbox", err, fault.MailboxNotFound)
 		stored, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		if stored.DomainCount != 1 || stored.MailboxCount != 0 {
 			t.Fatalf("the tenant counts %d domains, want 1, and %d mailboxes, want 0", stored.DomainCount, stored.MailboxCount)
 		}
-		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
-			Domains: append(listedDomains, domain.Platform{Name: other.Name, Verified: true})}
+		foundAgain := ports.DiscoveryResult{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(missingBox.Address),
+			Domains: append(listedDomains, domain.Platform{Name: missingDomain.Name, Verified: true})}
 		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), foundAgain))
-		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
-			t.Fatalf("the mailbox is %+v, want the ready mailbox %s with its limit of 9", got, m.ID)
+		if got := findMailbox(t, s, ann, missingBox.Address); got.ID != missingBox.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
+			t.Fatalf("the mailbox is %+v, want the ready mailbox %s with its limit of 9", got, missingBox.ID)
 		}
-		if got := findDomain(t, s, ann, other); got.ID != other.ID || !got.Verified {
-			t.Fatalf("the domain is %+v, want the verified domain %s", got, other.ID)
+		if got := findDomain(t, s, ann, missingDomain); got.ID != missingDomain.ID || !got.Verified {
+			t.Fatalf("the domain is %+v, want the verified domain %s", got, missingDomain.ID)
 		}
 	})
 }
 
-func TestObjectMissedTwiceIsRemoved(t *testing.T) {
+func TestObjectMissedForReplicaLagIsRemoved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
@@ -90,7 +90,7 @@ func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	})
 }
 
-// TestMissingObjectIsReservedAgain reserves a missing domain and a missing mailbox. The stored row
+// TestMissingObjectIsReservedAgain reserves a missing domain and a missing mailbox. Each stored row
 // must become a reservation again, and count against the limit.
 func TestMissingObjectIsReservedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {

@@ -30,8 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 }
 
 // saveDiscoveryAfterMiss stores a discovery. For each list that the discovery has, it first marks
-// the domains or mailboxes that were stored before as missing since an earlier discovery.
-// SaveDiscovery can then remove those that the list does not contain.
+// the domains or mailboxes that were stored before the discovery began as missing since an earlier
+// discovery. SaveDiscovery can then remove the domains or mailboxes that the list does not contain.
 func saveDiscoveryAfterMiss(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) {
 	t.Helper()
 	since := storedTime(found.Began.Add(-observation.ReplicaLag))
@@ -46,15 +46,16 @@ func saveDiscoveryAfterMiss(t testing.TB, s *Store, owner access.AccountID, id t
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
-// discoverNoMailboxes stores a discovery that began at this time and found no mailboxes.
+// discoverNoMailboxes stores a discovery that began at the given time and found no mailboxes.
 func discoverNoMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, began time.Time) {
 	t.Helper()
 	found := ports.DiscoveryResult{Began: began, At: began, Mailboxes: []mailbox.Platform{}}
 	must(t, "discover no mailboxes", s.SaveDiscovery(t.Context(), owner, id, withMissedNames(t, s, owner, id, found)))
 }
 
-// withMissedNames returns the discovery with MissedDomains and MissedMailboxes set. They contain
-// every stored name, with true if the list of the discovery does not contain it.
+// withMissedNames returns the discovery with MissedDomains and MissedMailboxes set. The two maps
+// contain every name of KnownNames, with true if the list of the discovery does not contain the
+// name.
 func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) ports.DiscoveryResult {
 	t.Helper()
 	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
@@ -82,23 +83,23 @@ func domainNamesOf(t testing.TB, s *Store, owner access.AccountID) []string {
 
 func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		ann, listed := newMailDomain(t, s)
+		ann, listedDomain := newMailDomain(t, s)
 		addDomain(t, s, ann, guid(1), "vanished.test")
-		listed = withAllFields(listed)
-		must(t, "save", s.SaveDomain(t.Context(), ann, listed, nil))
-		saveDiscovery(t, s, ann, []domain.Platform{{Name: listed.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
+		listedDomain = withAllFields(listedDomain)
+		must(t, "save", s.SaveDomain(t.Context(), ann, listedDomain, nil))
+		saveDiscovery(t, s, ann, []domain.Platform{{Name: listedDomain.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
 			t.Fatalf("the listed domains are %v, want contoso.test and new.test", got)
 		}
-		got, err := s.Domain(t.Context(), ann, guid(1), listed.Name)
+		got, err := s.Domain(t.Context(), ann, guid(1), listedDomain.Name)
 		must(t, "known", err)
-		if diff := cmp.Diff(listed, got); diff != "" {
+		if diff := cmp.Diff(listedDomain, got); diff != "" {
 			t.Fatalf("the known domain (-want +got):\n%s", diff)
 		}
 		newDomain, err := s.Domain(t.Context(), ann, guid(1), "new.test")
 		must(t, "new", err)
 		want := domain.Domain{
-			ID: newDomain.ID, TenantID: listed.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
+			ID: newDomain.ID, TenantID: listedDomain.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
 		}
 		if diff := cmp.Diff(want, newDomain); diff != "" {
 			t.Fatalf("the new domain (-want +got):\n%s", diff)
@@ -110,7 +111,7 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
-		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		otherTenantDomain := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
 		saveDiscovery(t, s, ann, nil, nil)
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
 			t.Fatalf("the domains %v and the mailboxes %v are left, want one of each", names, boxes)
@@ -119,8 +120,8 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
 			t.Fatalf("the domains %v and the mailboxes %v are left, want none", names, boxes)
 		}
-		_, err := s.DomainByID(t.Context(), ann, other.ID)
-		must(t, "find the domain of another tenant", err)
+		_, err := s.DomainByID(t.Context(), ann, otherTenantDomain.ID)
+		must(t, "find the domain of the second tenant", err)
 	})
 }
 
@@ -140,7 +141,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
 		must(t, "reserve", err)
 		if d.JustReserved {
-			t.Fatal("the reservation of the domain was lost")
+			t.Fatal("the reservation of the domain was lost, want it kept")
 		}
 	})
 }
@@ -189,7 +190,7 @@ func TestDiscoveryStoresBothListsOrNeither(t *testing.T) {
 		discovery := ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
 		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), discovery) })
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("the stored domains are %v, although the mailboxes were not stored", got)
+			t.Fatalf("the stored domains are %v, want only %s, because the mailboxes were not stored", got, d.Name)
 		}
 	})
 }
@@ -205,7 +206,7 @@ func TestDiscoveryDoesNotOverwriteNewerState(t *testing.T) {
 		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
 		must(t, "domain", err)
 		if !got.Verified {
-			t.Fatal("the discovery reverted the verification")
+			t.Fatal("the discovery reverted the verification, want the domain verified")
 		}
 	})
 }
@@ -214,9 +215,9 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
-		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{}})
-		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
-		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.DiscoveryResult{Began: discoveryStart}))
+		foreignErr := s.SaveDiscovery(t.Context(), bob, guid(1), ports.DiscoveryResult{Began: discoveryStart, Domains: []domain.Platform{}})
+		requireRefusal(t, "save discovery", foreignErr, fault.TenantNotFound)
+		requireSameError(t, "save discovery", foreignErr, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.DiscoveryResult{Began: discoveryStart}))
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("the listed domains are %v, want %s", got, d.Name)
 		}
@@ -310,7 +311,7 @@ func TestOutdatedListDoesNotOverwriteSignInNameThatTenantrySet(t *testing.T) {
 			saveDiscovery(t, s, ann, nil, outdated)
 		}
 		if got := findMailbox(t, s, ann, "managed@contoso.test").PrincipalName; got != managed.Address {
-			t.Fatalf("the sign-in name that tenantry set became %s", got)
+			t.Fatalf("the sign-in name that tenantry set became %s, want %s", got, managed.Address)
 		}
 		if got := findMailbox(t, s, ann, "foreign@contoso.test").PrincipalName; got != outdated[1].PrincipalName {
 			t.Fatalf("the sign-in name of the foreign mailbox is %s, want %s", got, outdated[1].PrincipalName)
@@ -323,16 +324,16 @@ func TestDiscoveryKeepsMailboxesThatAreBeingCreated(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "creating", mailbox.Creating)
 		addMailbox(t, s, ann, d, "reserved", mailbox.Reserved)
-		laterBoxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "later"), 3, discoveryStart.Add(time.Second))
+		reservedLater, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "later"), 3, discoveryStart.Add(time.Second))
 		must(t, "reserve", err)
-		laterBoxes[0].Stage = mailbox.Ready
-		must(t, "save", s.SaveMailbox(t.Context(), ann, laterBoxes[0]))
+		reservedLater[0].Stage = mailbox.Ready
+		must(t, "save", s.SaveMailbox(t.Context(), ann, reservedLater[0]))
 		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "creating", "reserved", "later"), 3, now)
 		must(t, "reserve", err)
 		for _, m := range got {
 			if m.JustReserved {
-				t.Fatalf("the reservation of %s was lost", m.Address)
+				t.Fatalf("the reservation of %s was lost, want it kept", m.Address)
 			}
 		}
 	})
@@ -345,8 +346,8 @@ func TestDiscoveryReleasesAbandonedReservationOfMailbox(t *testing.T) {
 		must(t, "reserve", err)
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "resumed"), 3, now)
 		must(t, "resume", err)
-		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
-		_, err = s.ReserveMailboxes(t.Context(), ann, other.ID, mailboxSpecs(other, "abandoned"), 3, now)
+		otherTenantDomain := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		_, err = s.ReserveMailboxes(t.Context(), ann, otherTenantDomain.ID, mailboxSpecs(otherTenantDomain, "abandoned"), 3, now)
 		must(t, "reserve at another tenant", err)
 		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, now)
@@ -375,15 +376,15 @@ func TestStageOfCreationDecidesWhetherListedMailboxIsProvisioned(t *testing.T) {
 func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		errs := concurrently(20, func(i int) error {
+		errs := concurrently(concurrency, func(i int) error {
 			if i%2 == 0 {
 				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
 				return err
 			}
 			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})
 		})
-		if n := countWinners(t, errs, nil); n != 20 || len(addressesOf(t, s, ann)) > 3 {
-			t.Fatalf("%d calls succeeded, want 20; listed are %v, want at most 3", n, addressesOf(t, s, ann))
+		if n := countWinners(t, errs, nil); n != concurrency || len(addressesOf(t, s, ann)) != 3 {
+			t.Fatalf("%d calls succeeded, want %d; listed are %v, want 3 mailboxes", n, concurrency, addressesOf(t, s, ann))
 		}
 	})
 }
@@ -399,7 +400,7 @@ func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
 			t.Fatalf("listed are the domains %v and the mailboxes %v, want only those of the newer discovery", names, boxes)
 		}
 		if got := findDomain(t, s, ann, d); !got.Verified {
-			t.Fatal("the older list reverted the verification")
+			t.Fatal("the older discovery reverted the verification, want the domain verified")
 		}
 	})
 }

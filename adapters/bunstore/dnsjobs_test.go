@@ -83,7 +83,7 @@ func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 			j = storedJob(t, s, j)
 			saveJobStatus(t, s, j, status)
 			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != isDue {
-				t.Fatalf("status %s: %d jobs are due, but due must be %v", status, n, isDue)
+				t.Fatalf("status %s: %d jobs are due, want the job due: %v", status, n, isDue)
 			}
 			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != isDue {
 				t.Fatalf("status %s: claimed is %v, want %v (%v)", status, isClaimed, isDue, err)
@@ -111,15 +111,15 @@ func TestOneOfConcurrentClaimsOfJobSucceeds(t *testing.T) {
 func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		first := claimJob(t, s, jobID(1), dueTime)
-		requireNotClaimed(t, "a leased job", s, first.ID, dueTime.Add(1000*time.Hour))
+		firstClaim := claimJob(t, s, jobID(1), dueTime)
+		requireNotClaimed(t, "a leased job", s, firstClaim.ID, dueTime.Add(1000*time.Hour))
 		if ids := dueJobIDs(t, s, dueTime.Add(1000*time.Hour), 9); len(ids) != 0 {
-			t.Fatalf("a leased job is due: %v", ids)
+			t.Fatalf("the due jobs are %v, want none while the job is leased", ids)
 		}
-		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
-		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), first.ID)
-		if second := claimJob(t, s, first.ID, dueTime); second.Epoch != first.Epoch+1 {
-			t.Fatalf("the second claim has the epoch %d, want %d", second.Epoch, first.Epoch+1)
+		requireLeaseHeld(t, "let the lease expire", true)(s.RenewJobLease(t.Context(), firstClaim, expiredLease))
+		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), firstClaim.ID)
+		if secondClaim := claimJob(t, s, firstClaim.ID, dueTime); secondClaim.Epoch != firstClaim.Epoch+1 {
+			t.Fatalf("the second claim has the epoch %d, want %d", secondClaim.Epoch, firstClaim.Epoch+1)
 		}
 	})
 }
@@ -127,11 +127,11 @@ func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		first := claimJob(t, s, jobID(1), dueTime)
-		requireNotClaimed(t, "a leased job, long after by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
-		requireLeaseHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), first, time.Millisecond))
+		j := claimJob(t, s, jobID(1), dueTime)
+		requireNotClaimed(t, "a leased job, long after by the caller's clock", s, j.ID, dueTime.Add(1000*time.Hour))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), j, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, isClaimed, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
+			_, isClaimed, err := s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
 			return isClaimed, err
 		})
 	})
@@ -140,30 +140,30 @@ func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 func TestWorkerThatLostItsJobChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		first := claimJob(t, s, jobID(1), dueTime)
-		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
-		second := claimJob(t, s, first.ID, dueTime)
-		requireLeaseHeld(t, "renew", false)(s.RenewJobLease(t.Context(), first, longLease))
-		requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(first)))
-		requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), first, dueTime))
-		if diff := cmp.Diff(second, storedJob(t, s, second)); diff != "" {
+		firstClaim := claimJob(t, s, jobID(1), dueTime)
+		requireLeaseHeld(t, "let the lease expire", true)(s.RenewJobLease(t.Context(), firstClaim, expiredLease))
+		secondClaim := claimJob(t, s, firstClaim.ID, dueTime)
+		requireLeaseHeld(t, "renew", false)(s.RenewJobLease(t.Context(), firstClaim, longLease))
+		requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), jobWithAllFields(firstClaim)))
+		requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), firstClaim, dueTime))
+		if diff := cmp.Diff(secondClaim, storedJob(t, s, secondClaim)); diff != "" {
 			t.Fatalf("the job of the second worker (-want +got):\n%s", diff)
 		}
-		requireNotClaimed(t, "the job of the second worker", s, first.ID, dueTime)
-		requireLeaseHeld(t, "save by the second worker", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
+		requireNotClaimed(t, "the job of the second worker", s, firstClaim.ID, dueTime)
+		requireLeaseHeld(t, "save by the second worker", true)(s.SaveJob(t.Context(), jobWithAllFields(secondClaim)))
 	})
 }
 
 func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		first := claimJob(t, s, jobID(1), dueTime)
-		requireLeaseHeld(t, "let the lease end", true)(s.RenewJobLease(t.Context(), first, expiredLease))
-		second := claimJob(t, s, first.ID, dueTime)
-		first.Message, second.Message = "first", "second"
+		firstClaim := claimJob(t, s, jobID(1), dueTime)
+		requireLeaseHeld(t, "let the lease expire", true)(s.RenewJobLease(t.Context(), firstClaim, expiredLease))
+		secondClaim := claimJob(t, s, firstClaim.ID, dueTime)
+		firstClaim.Message, secondClaim.Message = "first", "second"
 		stillHeld := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			stillHeld[i], err = s.SaveJob(t.Context(), []provisioning.Job{first, second}[i%2])
+			stillHeld[i], err = s.SaveJob(t.Context(), []provisioning.Job{firstClaim, secondClaim}[i%2])
 			return err
 		}) {
 			must(t, "save", err)
@@ -173,7 +173,7 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 				t.Fatalf("save %d: held is %v, want %v", i, held, i%2 == 1)
 			}
 		}
-		if got := storedJob(t, s, second); got.Message != "second" {
+		if got := storedJob(t, s, secondClaim); got.Message != "second" {
 			t.Fatalf("the stored message is %q, want that of the second worker", got.Message)
 		}
 	})
@@ -217,7 +217,7 @@ func TestDueJobsAreListedOldestFirst(t *testing.T) {
 		}
 		requireOrder(t, "all", dueJobIDs(t, s, dueTime, 9), jobID(1), jobID(2), jobID(3))
 		requireOrder(t, "two", dueJobIDs(t, s, dueTime, 2), jobID(1), jobID(2))
-		requireOrder(t, "at the second's time", dueJobIDs(t, s, now.Add(2*time.Second), 9), jobID(1), jobID(2))
+		requireOrder(t, "at the time of job 2", dueJobIDs(t, s, now.Add(2*time.Second), 9), jobID(1), jobID(2))
 		dueJobs, err := s.DueJobs(t.Context(), dueTime, 1)
 		must(t, "list", err)
 		if dueJobs[0].Account != ann || !dueJobs[0].At.Equal(now.Add(time.Second)) {
@@ -255,8 +255,8 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 		domains, runs = append(domains, d), append(runs, r)
 		jobs = append(jobs, newDNSJobRow(provisioning.NewJob(newID(), r.ID, owner, d.ID, attached.GUID, d.Name, at)))
 	}
-	for start := 0; start < count; start += 500 {
-		end := min(start+500, count)
+	for start := 0; start < count; start += batchSize {
+		end := min(start+batchSize, count)
 		domainChunk, runChunk, jobChunk := domains[start:end], runs[start:end], jobs[start:end]
 		for _, rows := range []any{&domainChunk, &runChunk, &jobChunk} {
 			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
@@ -277,20 +277,20 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 		s := migratedStore(t, url(t))
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addJobs(t, s, ann, 1, backlog, now)
-		work := func() (claimed []provisioning.Job) {
+		claimFourJobs := func() (claimed []provisioning.Job) {
 			for _, id := range dueJobIDs(t, s, dueTime, 4) {
 				claimed = append(claimed, claimJob(t, s, id, dueTime))
 			}
 			return claimed
 		}
 		for range 5 {
-			if n := len(work()); n != 4 {
+			if n := len(claimFourJobs()); n != 4 {
 				t.Fatalf("%d jobs were due, want 4", n)
 			}
 		}
-		addJobs(t, s, bob, 2, 1, now.Add(59*time.Minute))
-		if got := work()[0]; got.Account != bob {
-			t.Errorf("the next job belongs to account %s, want the second account %s", got.Account, bob)
+		addJobs(t, s, bob, 2, 1, dueTime.Add(-time.Minute)) // due later than all jobs of ann
+		if got := claimFourJobs()[0]; got.Account != bob {
+			t.Errorf("the next job belongs to account %s, want bob's account %s", got.Account, bob)
 		}
 	})
 }
@@ -310,7 +310,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 		for _, s := range []*Store{store1, store2, store1, store2} {
 			wg.Go(func() {
 				for {
-					dueJobs, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
+					dueJobs, err := s.DueJobs(t.Context(), dueTime, 7)
 					if err != nil {
 						t.Error(err)
 						return
@@ -319,7 +319,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 						return
 					}
 					for _, d := range dueJobs {
-						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
+						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, longLease, dueTime)
 						if err != nil {
 							t.Error(err)
 							return
@@ -354,20 +354,20 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 func TestEndLeasesReleasesJobs(t *testing.T) {
 	s := migratedStore(t, MemoryURL)
 	queueJob(t, s, newAccount(t, s, "ann"), 1)
-	first := claimJob(t, s, jobID(1), dueTime)
+	firstClaim := claimJob(t, s, jobID(1), dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
-	if second := claimJob(t, s, jobID(1), dueTime); second.Epoch != first.Epoch+1 {
-		t.Fatalf("the second claim has the epoch %d, want %d", second.Epoch, first.Epoch+1)
+	if secondClaim := claimJob(t, s, jobID(1), dueTime); secondClaim.Epoch != firstClaim.Epoch+1 {
+		t.Fatalf("the second claim has the epoch %d, want %d", secondClaim.Epoch, firstClaim.Epoch+1)
 	}
 }
 
 func TestEndLeasesReleasesTenants(t *testing.T) {
 	s := migratedStore(t, MemoryURL)
 	fixture := newSendLimitFixture(t, s, "ann", 1)
-	first := fixture.claim(t, s)
+	firstClaim := fixture.claim(t, s)
 	fixture.requireNotClaimed(t, "a claimed tenant", s, dueTime)
 	must(t, "end leases", s.EndLeases(t.Context()))
-	if second := fixture.claim(t, s); second.Epoch != first.Epoch+1 {
-		t.Fatalf("the second claim has the epoch %d, want %d", second.Epoch, first.Epoch+1)
+	if secondClaim := fixture.claim(t, s); secondClaim.Epoch != firstClaim.Epoch+1 {
+		t.Fatalf("the second claim has the epoch %d, want %d", secondClaim.Epoch, firstClaim.Epoch+1)
 	}
 }

@@ -135,21 +135,21 @@ func TestDomainHasOneActiveJob(t *testing.T) {
 		d := newOwnedDomain(t, s, ann, 1)
 		startRun(t, s, ann, d, 1)
 		r, j := newRun(ann, d, 2)
-		for i, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Waiting, provisioning.ActionRequired} {
-			_, before := newRun(ann, d, 1)
-			saveJobStatus(t, s, before, status)
+		for _, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Waiting, provisioning.ActionRequired} {
+			_, job1 := newRun(ann, d, 1)
+			saveJobStatus(t, s, job1, status)
 			requireRefusal(t, string(status), s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil), fault.JobActive)
 			active, found, err := s.ActiveJob(t.Context(), ann, d.ID)
 			must(t, "active job", err)
 			if !found || active.ID != jobID(1) || active.Status != status {
-				t.Fatalf("status %d: found is %v, and the active job is %+v, want job 1 with the status %s", i, found, active, status)
+				t.Fatalf("found is %v, and the active job is %+v, want job 1 with the status %s", found, active, status)
 			}
 		}
 		for n, status := range []provisioning.Status{provisioning.Completed, provisioning.Failed} {
-			_, before := newRun(ann, d, n+1)
-			saveJobStatus(t, s, before, status)
+			_, endedJob := newRun(ann, d, n+1)
+			saveJobStatus(t, s, endedJob, status)
 			if _, found, err := s.ActiveJob(t.Context(), ann, d.ID); err != nil || found {
-				t.Fatalf("an ended job is active: %v", err)
+				t.Fatalf("status %s: found is %v, want no active job (%v)", status, found, err)
 			}
 			startRun(t, s, ann, d, n+2)
 		}
@@ -185,9 +185,9 @@ func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
 		_, _, err := s.Run(t.Context(), ann, r.ID)
 		requireRefusal(t, "the run", err, fault.RunNotFound)
 		_, found, err := s.ActiveJob(t.Context(), ann, domains[0].ID)
-		must(t, "active", err)
+		must(t, "active job", err)
 		if found {
-			t.Fatal("a job of a refused run is stored")
+			t.Fatal("a job of a refused run is stored, want none")
 		}
 		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{job3, job1}, nil))
 		_, jobs, err := s.Run(t.Context(), ann, r.ID)
@@ -202,30 +202,29 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)
-		foreign := d
 		newOwnedDomain(t, s, bob, 2)
-		unknown := foreign
-		unknown.ID = unknownID
+		unknownDomain := d
+		unknownDomain.ID = unknownID
 		create := func(target domain.Domain) error {
 			r, j := newRun(bob, target, 9)
 			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		}
-		requireRefusal(t, "create", create(foreign), fault.DomainNotFound)
-		requireSameError(t, "create", create(foreign), create(unknown))
+		requireRefusal(t, "create", create(d), fault.DomainNotFound)
+		requireSameError(t, "create", create(d), create(unknownDomain))
 		saveJobStatus(t, s, startRun(t, s, ann, d, 1), provisioning.Waiting)
 		for _, id := range []string{"x", unknownID} {
-			_, _, runErr := s.Run(t.Context(), bob, runID(1))
-			requireRefusal(t, "run", runErr, fault.RunNotFound)
-			_, _, otherErr := s.Run(t.Context(), bob, id)
-			requireSameError(t, "run", runErr, otherErr)
-			_, jobErr := s.Job(t.Context(), bob, jobID(1))
-			requireRefusal(t, "job", jobErr, fault.JobNotFound)
-			_, otherErr = s.Job(t.Context(), bob, id)
-			requireSameError(t, "job", jobErr, otherErr)
-			_, retryErr := s.RetryJob(t.Context(), bob, jobID(1), now, nil)
-			requireRefusal(t, "retry", retryErr, fault.JobNotFound)
-			_, otherErr = s.RetryJob(t.Context(), bob, id, now, nil)
-			requireSameError(t, "retry", retryErr, otherErr)
+			_, _, foreignRunErr := s.Run(t.Context(), bob, runID(1))
+			requireRefusal(t, "run", foreignRunErr, fault.RunNotFound)
+			_, _, unknownErr := s.Run(t.Context(), bob, id)
+			requireSameError(t, "run", foreignRunErr, unknownErr)
+			_, foreignJobErr := s.Job(t.Context(), bob, jobID(1))
+			requireRefusal(t, "job", foreignJobErr, fault.JobNotFound)
+			_, unknownErr = s.Job(t.Context(), bob, id)
+			requireSameError(t, "job", foreignJobErr, unknownErr)
+			_, foreignRetryErr := s.RetryJob(t.Context(), bob, jobID(1), now, nil)
+			requireRefusal(t, "retry", foreignRetryErr, fault.JobNotFound)
+			_, unknownErr = s.RetryJob(t.Context(), bob, id, now, nil)
+			requireSameError(t, "retry", foreignRetryErr, unknownErr)
 		}
 		_, unknownErr := s.RetryJob(t.Context(), ann, unknownID, now, nil)
 		requireRefusal(t, "retry of an unknown job by an account with a job", unknownErr, fault.JobNotFound)
@@ -235,7 +234,7 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		requireRefusal(t, "an unknown job of an account with a job", unknownErr, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
-			t.Fatalf("a foreign job is found: %v", err)
+			t.Fatalf("a foreign job: found is %v, want false (%v)", found, err)
 		}
 		if j := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)}); j.Status != provisioning.Waiting {
 			t.Fatalf("the job of ann became %+v, want it to be waiting", j)
@@ -249,8 +248,7 @@ func TestRunsAreListedNewestFirst(t *testing.T) {
 		for n, d := range manyDomains(t, s, ann, 1, 4) {
 			startRun(t, s, ann, d, n+1)
 		}
-		j := claimJob(t, s, jobID(2), now.Add(time.Hour))
-		saveJobStatus(t, s, j, provisioning.Completed)
+		saveJobStatus(t, s, claimJob(t, s, jobID(2), now.Add(time.Hour)), provisioning.Completed)
 		saveJobStatus(t, s, claimJob(t, s, jobID(4), now.Add(time.Hour)), provisioning.ActionRequired)
 		requireOrder(t, "all", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(4), runID(3), runID(2), runID(1))
 		requireOrder(t, "active", runIDs(t, s, ann, ports.RunQuery{Limit: 9, ActiveOnly: true}), runID(4), runID(3), runID(1))
@@ -327,7 +325,7 @@ func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
 			requireLeaseHeld(t, "save", false)(s.SaveJob(t.Context(), job))
 			requireLeaseHeld(t, "release", false)(s.ReleaseJob(t.Context(), job, now))
 			if _, isClaimed, err := s.ClaimJob(t.Context(), job.ID, longLease, now.Add(time.Hour)); err != nil || isClaimed {
-				t.Fatalf("a deleted job was claimed: %v", err)
+				t.Fatalf("a deleted job: claimed is %v, want false (%v)", isClaimed, err)
 			}
 		}
 		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
@@ -340,7 +338,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		r, j := newRun(ann, d, 1)
-		for key, change := range []func(storedAnswer *ports.StoredAnswer) error{
+		for n, change := range []func(storedAnswer *ports.StoredAnswer) error{
 			func(storedAnswer *ports.StoredAnswer) error {
 				return s.CreateRun(t.Context(), r, []provisioning.Job{j}, storedAnswer)
 			},
@@ -349,7 +347,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 		} {
-			claim := newClaim(ann, byte(key))
+			claim := newClaim(ann, byte(n))
 			attempt := mustClaim(t, s, claim)
 			requireRefusal(t, "an attempt that lost its key", change(newStoredAnswer(claim, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
 			must(t, "change", change(newStoredAnswer(claim, attempt)))
@@ -361,8 +359,8 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// TestConcurrentProcessesCreateOneRun checks that only one of the concurrent runs of two processes
-// is created. The unique index prevents the other runs.
+// TestConcurrentProcessesCreateOneRun lets two processes create runs for one domain at the same
+// time. The unique index dns_jobs_active must let one of the runs through.
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
@@ -374,8 +372,8 @@ func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 			r, j := newRun(ann, d, i+1)
 			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		})
-		if winners := countWinners(t, errs, fault.JobActive); winners != 1 {
-			t.Errorf("%d runs were created, want 1", winners)
+		if n := countWinners(t, errs, fault.JobActive); n != 1 {
+			t.Errorf("%d runs were created, want 1", n)
 		}
 	})
 }

@@ -55,8 +55,8 @@ func intendWrite(t testing.TB, s *Store, owner access.AccountID, domainID string
 	return write
 }
 
-// makeWrite stores a confirmed write of a domain.
-func makeWrite(t testing.TB, s *Store, owner access.AccountID, domainID string, written ...dns.Written) {
+// addConfirmedWrite intends and confirms a write of a domain.
+func addConfirmedWrite(t testing.TB, s *Store, owner access.AccountID, domainID string, written ...dns.Written) {
 	t.Helper()
 	must(t, "confirm", s.ConfirmWrite(t.Context(), owner, intendWrite(t, s, owner, domainID, 1, written...).ID))
 }
@@ -92,9 +92,9 @@ func TestWrittenRecordIsStoredUnchanged(t *testing.T) {
 			{Purpose: dns.Sending, Name: "contoso.test", Type: dns.MX, Value: "v=spf1 -all"},
 		}
 		requireWritten(t, s, ann, d.ID)
-		makeWrite(t, s, ann, d.ID)
-		makeWrite(t, s, ann, d.ID, want[:2]...)
-		makeWrite(t, s, ann, d.ID, want[2:]...)
+		addConfirmedWrite(t, s, ann, d.ID)
+		addConfirmedWrite(t, s, ann, d.ID, want[:2]...)
+		addConfirmedWrite(t, s, ann, d.ID, want[2:]...)
 		requireWritten(t, s, ann, d.ID, want...)
 	})
 }
@@ -103,13 +103,13 @@ func TestLastOfTwoWritesOfOneValueIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
-		makeWrite(t, s, ann, d.ID, writtenRecord("a", ""), writtenRecord("b", "a"))
-		makeWrite(t, s, ann, d.ID, writtenRecord("a", "x"), writtenRecord("a", "b"))
+		addConfirmedWrite(t, s, ann, d.ID, writtenRecord("a", ""), writtenRecord("b", "a"))
+		addConfirmedWrite(t, s, ann, d.ID, writtenRecord("a", "x"), writtenRecord("a", "b"))
 		requireWritten(t, s, ann, d.ID, writtenRecord("a", "b"), writtenRecord("b", "a"))
 		got, err := s.Written(t.Context(), ann, d.ID)
 		must(t, "list", err)
 		if got[len(got)-1].Value != "a" {
-			t.Fatalf("the values are %+v, want that of the last write at the end", got)
+			t.Fatalf("the records are %+v, want that of the last write at the end", got)
 		}
 	})
 }
@@ -127,8 +127,8 @@ func TestWritesOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
 			}
 			_, err := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: id})
 			requireRefusal(t, "intend for "+id, err, fault.DomainNotFound)
-			_, unknown := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: unknownID})
-			requireSameError(t, "intend", err, unknown)
+			_, unknownErr := s.IntendWrite(t.Context(), bob, dns.Write{DomainID: unknownID})
+			requireSameError(t, "intend", err, unknownErr)
 		}
 		for _, id := range []string{openWrite.ID, unknownID, "x"} {
 			must(t, "confirm", s.ConfirmWrite(t.Context(), bob, id))
@@ -144,7 +144,7 @@ func TestEachDomainHasItsOwnWrittenRecords(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		domain1 := newOwnedDomain(t, s, ann, 1)
 		domain2 := addDomain(t, s, ann, guid(1), "fabrikam.test")
-		makeWrite(t, s, ann, domain1.ID, writtenRecord("a", ""))
+		addConfirmedWrite(t, s, ann, domain1.ID, writtenRecord("a", ""))
 		requireWritten(t, s, ann, domain2.ID)
 	})
 }
@@ -153,7 +153,7 @@ func TestWrittenRecordsAreDeletedWithTheirDomain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
-		makeWrite(t, s, ann, d.ID, writtenRecord("a", ""))
+		addConfirmedWrite(t, s, ann, d.ID, writtenRecord("a", ""))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		requireWritten(t, s, ann, d.ID)
 	})
@@ -177,28 +177,28 @@ func TestConcurrentWritesOfOneValueAreAllStored(t *testing.T) {
 	})
 }
 
-// TestOnlyAConfirmedWriteOwnsItsValues checks that none of the values of a write is managed before
-// the provider has confirmed the write.
+// TestOnlyAConfirmedWriteOwnsItsValues checks that Written does not return the values of a write
+// before ConfirmWrite.
 func TestOnlyAConfirmedWriteOwnsItsValues(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		startRun(t, s, ann, d, 1)
-		first := intendWrite(t, s, ann, d.ID, 1, writtenRecord("v=spf1 \xff\x00 -all", "v=spf1 \xfe"))
-		second := intendWrite(t, s, ann, d.ID, 2, writtenRecord("second", ""))
-		third := intendWrite(t, s, ann, d.ID, 3, writtenRecord("third", ""))
+		firstWrite := intendWrite(t, s, ann, d.ID, 1, writtenRecord("v=spf1 \xff\x00 -all", "v=spf1 \xfe"))
+		droppedWrite := intendWrite(t, s, ann, d.ID, 2, writtenRecord("second", ""))
+		openWrite := intendWrite(t, s, ann, d.ID, 3, writtenRecord("third", ""))
 		requireWritten(t, s, ann, d.ID)
-		requireOpenWrites(t, s, ann, d.ID, first, second, third)
-		must(t, "drop", s.DropWrite(t.Context(), ann, second.ID))
-		for range 2 { // the answer of the first attempt may be lost
-			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, first.ID))
+		requireOpenWrites(t, s, ann, d.ID, firstWrite, droppedWrite, openWrite)
+		must(t, "drop", s.DropWrite(t.Context(), ann, droppedWrite.ID))
+		for range 2 { // a caller that lost the first answer confirms again
+			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, firstWrite.ID))
 		}
-		must(t, "confirm what was dropped", s.ConfirmWrite(t.Context(), ann, second.ID))
-		must(t, "drop what is confirmed", s.DropWrite(t.Context(), ann, first.ID))
-		requireOpenWrites(t, s, ann, d.ID, third)
-		requireWritten(t, s, ann, d.ID, first.Written...)
-		first.Confirmed = true
-		requireRunWrites(t, s, runID(1), ann, first, third)
+		must(t, "confirm the dropped write", s.ConfirmWrite(t.Context(), ann, droppedWrite.ID))
+		must(t, "drop the confirmed write", s.DropWrite(t.Context(), ann, firstWrite.ID))
+		requireOpenWrites(t, s, ann, d.ID, openWrite)
+		requireWritten(t, s, ann, d.ID, firstWrite.Written...)
+		firstWrite.Confirmed = true
+		requireRunWrites(t, s, runID(1), ann, firstWrite, openWrite)
 	})
 }
 
@@ -214,15 +214,15 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 			write.Confirmed = true
 			writes = append(writes, write)
 		}
-		other := intendWrite(t, s, ann, d.ID, 1, writtenRecord("of a different run", ""))
-		must(t, "confirm", s.ConfirmWrite(t.Context(), ann, other.ID))
-		_, err := s.db.NewUpdate().Model((*dnsChangeRow)(nil)).Set("run_id = ?", runID(2)).Where("account_id = ?", accountKey(ann)).Where("id = ?", other.ID).Exec(t.Context())
+		otherRunWrite := intendWrite(t, s, ann, d.ID, 1, writtenRecord("of a different run", ""))
+		must(t, "confirm", s.ConfirmWrite(t.Context(), ann, otherRunWrite.ID))
+		_, err := s.db.NewUpdate().Model((*dnsChangeRow)(nil)).Set("run_id = ?", runID(2)).Where("account_id = ?", accountKey(ann)).Where("id = ?", otherRunWrite.ID).Exec(t.Context())
 		must(t, "move the write", err)
 		requireRunWrites(t, s, runID(1), ann, writes...)
 		_, _, err = s.RunWrites(t.Context(), unknownID)
 		requireRefusal(t, "an unknown run", err, fault.RunNotFound)
 
-		begin := func(owner access.AccountID, want ...dns.Write) error {
+		beginUndo := func(owner access.AccountID, want ...dns.Write) error {
 			got, err := s.BeginUndo(t.Context(), owner, runID(1), now)
 			if diff := compare.Diff(append([]dns.Write{}, want...), got); err == nil && diff != "" {
 				t.Errorf("the writes (-want +got):\n%s", diff)
@@ -230,25 +230,25 @@ func TestUndoOfARunForgetsItsWrites(t *testing.T) {
 			return err
 		}
 		leased := claimJob(t, s, job.ID, now.Add(time.Hour))
-		requireRefusal(t, "begin while a worker has the job", begin(ann), fault.JobActive)
-		requireWritten(t, s, ann, d.ID, writes[0].Written[0], writes[1].Written[0], other.Written[0])
+		requireRefusal(t, "begin while a worker has the job", beginUndo(ann), fault.JobActive)
+		requireWritten(t, s, ann, d.ID, writes[0].Written[0], writes[1].Written[0], otherRunWrite.Written[0])
 		leased.RequiredAction = dns.ConflictToResolve
 		saveJobStatus(t, s, leased, provisioning.ActionRequired)
-		must(t, "begin of a different account", begin(bob))
+		must(t, "begin of a different account", beginUndo(bob))
 		if got := storedJob(t, s, job); got.Status != provisioning.ActionRequired {
 			t.Fatalf("the job is %+v, want it to require an action", got)
 		}
-		must(t, "begin", begin(ann, writes...))
+		must(t, "begin", beginUndo(ann, writes...))
 		stopped := storedJob(t, s, job)
 		if stopped.Status != provisioning.Failed || stopped.RequiredAction != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
 			t.Fatalf("the job is %+v, want it failed with a message, ended at %s and in the next epoch", stopped, now)
 		}
-		requireWritten(t, s, ann, d.ID, other.Written...)
-		must(t, "begin again", begin(ann, writes...))
+		requireWritten(t, s, ann, d.ID, otherRunWrite.Written...)
+		must(t, "begin again", beginUndo(ann, writes...))
 		requireRunWrites(t, s, runID(1), ann, writes...)
 
 		startRun(t, s, ann, d, 3)
-		requireRefusal(t, "begin while a different run is active", begin(ann), fault.JobActive)
+		requireRefusal(t, "begin while a different run is active", beginUndo(ann), fault.JobActive)
 		must(t, "finish of a different account", s.FinishUndo(t.Context(), bob, runID(1), writes, ports.UndoCounts{}))
 		requireRunWrites(t, s, runID(1), ann, writes...)
 		must(t, "finish", s.FinishUndo(t.Context(), ann, runID(1), writes, ports.UndoCounts{Restored: 2, Kept: 1}))

@@ -43,7 +43,7 @@ func TestDomainComesBackAsItWasSaved(t *testing.T) {
 		must(t, "by id", err)
 		for _, got := range []domain.Domain{byName, byID} {
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("not as saved (-want +got):\n%s", diff)
+				t.Fatalf("the stored domain (-want +got):\n%s", diff)
 			}
 		}
 	})
@@ -77,12 +77,11 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		attachTenant(t, s, bob, 2)
-		unknown := d
-		unknown.ID, unknown.TenantGUID = string(unknownGUID), unknownGUID
-		type call = func(owner access.AccountID, target domain.Domain) error
+		unknownDomain := d
+		unknownDomain.ID, unknownDomain.TenantGUID = string(unknownGUID), unknownGUID
 		for name, tc := range map[string]struct {
-			code fault.Code
-			call call
+			wantCode fault.Code
+			call     func(owner access.AccountID, target domain.Domain) error
 		}{
 			"list": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
 				_, err := s.Domains(t.Context(), owner, target.TenantGUID)
@@ -108,12 +107,12 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 				return err
 			}},
 		} {
-			foreign := tc.call(bob, d)
-			requireRefusal(t, name, foreign, tc.code)
-			requireSameError(t, name, foreign, tc.call(ann, unknown))
+			foreignErr := tc.call(bob, d)
+			requireRefusal(t, name, foreignErr, tc.wantCode)
+			requireSameError(t, name, foreignErr, tc.call(ann, unknownDomain))
 		}
 		_, err := s.Domain(t.Context(), bob, guid(2), d.Name)
-		requireRefusal(t, "the name at the other tenant", err, fault.DomainNotFound)
+		requireRefusal(t, "the name at bob's tenant", err, fault.DomainNotFound)
 	})
 }
 
@@ -129,19 +128,19 @@ func TestWithdrawnReservationIsNotReportedAsPrevious(t *testing.T) {
 			}
 			return d
 		}
-		first := reserve(0, time.Time{})
-		second := reserve(1, first.ReservedAt)
-		third := reserve(2, second.ReservedAt)
-		must(t, "withdraw too late", s.WithdrawReservation(t.Context(), ann, second))
-		must(t, "withdraw for another account", s.WithdrawReservation(t.Context(), newAccount(t, s, "bob"), third))
-		fourth := reserve(3, third.ReservedAt)
-		must(t, "withdraw", s.WithdrawReservation(t.Context(), ann, fourth))
-		fifth := reserve(4, third.ReservedAt)
-		fifth.Added = true
-		must(t, "save", s.SaveDomain(t.Context(), ann, fifth, nil))
-		must(t, "withdraw after the domain was added", s.WithdrawReservation(t.Context(), ann, fifth))
-		if d, err := s.Domain(t.Context(), ann, guid(1), "contoso.test"); err != nil || d.ID != first.ID {
-			t.Fatalf("got %+v, %v, want the domain %s", d, err, first.ID)
+		reservation1 := reserve(0, time.Time{})
+		reservation2 := reserve(1, reservation1.ReservedAt)
+		reservation3 := reserve(2, reservation2.ReservedAt)
+		must(t, "withdraw an earlier reservation", s.WithdrawReservation(t.Context(), ann, reservation2))
+		must(t, "withdraw for a different account", s.WithdrawReservation(t.Context(), newAccount(t, s, "bob"), reservation3))
+		reservation4 := reserve(3, reservation3.ReservedAt)
+		must(t, "withdraw", s.WithdrawReservation(t.Context(), ann, reservation4))
+		reservation5 := reserve(4, reservation3.ReservedAt)
+		reservation5.Added = true
+		must(t, "save", s.SaveDomain(t.Context(), ann, reservation5, nil))
+		must(t, "withdraw after the domain was added", s.WithdrawReservation(t.Context(), ann, reservation5))
+		if d, err := s.Domain(t.Context(), ann, guid(1), "contoso.test"); err != nil || d.ID != reservation1.ID {
+			t.Fatalf("got %+v, %v, want the domain %s", d, err, reservation1.ID)
 		}
 	})
 }
@@ -159,20 +158,20 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "beyond the limit", err, fault.DomainLimitReached)
-		must(t, "release by another account", s.EndReservation(t.Context(), newAccount(t, s, "bob"), reserved.ID, repeated.ReservedAt))
+		must(t, "release by a different account", s.EndReservation(t.Context(), newAccount(t, s, "bob"), reserved.ID, repeated.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "still beyond the limit", err, fault.DomainLimitReached)
 		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
-		must(t, "reserve at another tenant", err)
+		must(t, "reserve at a different tenant", err)
 		thirdDomain, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
-		must(t, "reserve a third", err)
+		must(t, "reserve a third domain", err)
 		must(t, "release of the first reservation", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "while the repeated reservation exists", err, fault.DomainLimitReached)
 		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, repeated.ReservedAt))
 		renewed, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		if err != nil || renewed.ID != thirdDomain.ID {
-			t.Fatalf("another reservation was released: %+v, %v", renewed, err)
+			t.Fatalf("the reservation of third.test is %+v, want the kept %s: %v", renewed, thirdDomain.ID, err)
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		must(t, "reserve the free slot", err)
@@ -236,7 +235,7 @@ func TestTwoTenantsCanHaveSameDomainName(t *testing.T) {
 		domain1 := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		domain2 := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
 		got, err := s.Domain(t.Context(), ann, guid(2), "contoso.test")
-		must(t, "domain", err)
+		must(t, "find the second domain", err)
 		if domain1.ID == domain2.ID || got.ID != domain2.ID || got.TenantGUID != guid(2) {
 			t.Fatalf("got %+v, want the domain %s of the second tenant", got, domain2.ID)
 		}
@@ -349,9 +348,9 @@ func staleDomainIDs(t testing.TB, s *Store, before time.Duration, limit int) (id
 
 func domainHealth(t testing.TB, s *Store) ports.DomainHealth {
 	t.Helper()
-	h, err := s.DomainHealth(t.Context())
+	health, err := s.DomainHealth(t.Context())
 	must(t, "health", err)
-	return h
+	return health
 }
 
 func TestDomainThatWasCheckedLongestAgoComesFirst(t *testing.T) {
@@ -359,13 +358,13 @@ func TestDomainThatWasCheckedLongestAgoComesFirst(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, bob, 2)
-		third := addCheckedDomain(t, s, ann, 1, "three.test", 3*time.Hour)
-		second := addCheckedDomain(t, s, bob, 2, "two.test", 2*time.Hour)
-		fourth := addCheckedDomain(t, s, ann, 1, "four.test", 4*time.Hour)
+		checkedThird := addCheckedDomain(t, s, ann, 1, "three.test", 3*time.Hour)
+		checkedSecond := addCheckedDomain(t, s, bob, 2, "two.test", 2*time.Hour)
+		checkedFourth := addCheckedDomain(t, s, ann, 1, "four.test", 4*time.Hour)
 		neverChecked := addCheckedDomain(t, s, bob, 2, "never.test", 0)
-		requireOrder(t, "all", staleDomainIDs(t, s, 9*time.Hour, 9), neverChecked.ID, second.ID, third.ID, fourth.ID)
-		requireOrder(t, "at the third's time", staleDomainIDs(t, s, 3*time.Hour, 9), neverChecked.ID, second.ID, third.ID)
-		requireOrder(t, "two", staleDomainIDs(t, s, 9*time.Hour, 2), neverChecked.ID, second.ID)
+		requireOrder(t, "all", staleDomainIDs(t, s, 9*time.Hour, 9), neverChecked.ID, checkedSecond.ID, checkedThird.ID, checkedFourth.ID)
+		requireOrder(t, "at the time of the third check", staleDomainIDs(t, s, 3*time.Hour, 9), neverChecked.ID, checkedSecond.ID, checkedThird.ID)
+		requireOrder(t, "two", staleDomainIDs(t, s, 9*time.Hour, 2), neverChecked.ID, checkedSecond.ID)
 		staleDomains, err := s.StaleDomains(t.Context(), now.Add(time.Hour), 1)
 		must(t, "list", err)
 		if staleDomains[0].Account != bob {
@@ -384,40 +383,40 @@ func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
 		if ids := staleDomainIDs(t, s, 9*time.Hour, 9); len(ids) != 0 {
 			t.Fatalf("the stale domains are %v, want none", ids)
 		}
-		if h := domainHealth(t, s); h.Verified != 0 || !h.OldestRead.IsZero() || len(h.Drifted) != 0 {
-			t.Fatalf("the health is %+v, want no verified domain", h)
+		if health := domainHealth(t, s); health.Verified != 0 || !health.OldestRead.IsZero() || len(health.Drifted) != 0 {
+			t.Fatalf("the health is %+v, want no verified and no drifted domain", health)
 		}
 	})
 }
 
-// TestMissingDomainIsNotCheckedAgain checks a verified domain that one discovery missed. No method
-// reads a missing domain, so its check would do nothing, but would count against the limit of each
-// sweep.
+// TestMissingDomainIsNotCheckedAgain checks a verified domain that one discovery missed. Domain and
+// DomainByID do not find a missing domain. A check of such a domain would do nothing, but would
+// count against the limit of each sweep.
 func TestMissingDomainIsNotCheckedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		missing := addCheckedDomain(t, s, ann, 1, "missing.test", time.Hour, domain.SPFGone)
 		present := addCheckedDomain(t, s, ann, 1, "present.test", 2*time.Hour)
-		list := []domain.Platform{{Name: present.Name, Verified: true}}
+		presentOnly := []domain.Platform{{Name: present.Name, Verified: true}}
 		discover := func(at time.Time, found []domain.Platform) {
 			t.Helper()
 			discovery := withMissedNames(t, s, ann, guid(1), ports.DiscoveryResult{Began: at, Domains: found})
 			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), discovery))
 		}
 
-		discover(discoveryStart, list)
+		discover(discoveryStart, presentOnly)
 		requireOrder(t, "missing", staleDomainIDs(t, s, 9*time.Hour, 1), present.ID)
 		want := ports.DomainHealth{Verified: 1, OldestRead: now.Add(2 * time.Hour), Drifted: map[domain.Drift]int{}}
 		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
-			t.Errorf("counted while the domain is missing (-want +got):\n%s", diff)
+			t.Errorf("the health while the domain is missing (-want +got):\n%s", diff)
 		}
 
-		discover(discoveryStart.Add(time.Minute), append(list, domain.Platform{Name: missing.Name, Verified: true}))
+		discover(discoveryStart.Add(time.Minute), append(presentOnly, domain.Platform{Name: missing.Name, Verified: true}))
 		requireOrder(t, "found again", staleDomainIDs(t, s, 9*time.Hour, 9), missing.ID, present.ID)
 		want = ports.DomainHealth{Verified: 2, OldestRead: now.Add(time.Hour), Drifted: map[domain.Drift]int{domain.SPFGone: 1}}
 		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
-			t.Errorf("counted after the domain was found (-want +got):\n%s", diff)
+			t.Errorf("the health after the domain was found again (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -434,7 +433,7 @@ func TestHealthCountsDomainsOfAllAccountsByDrift(t *testing.T) {
 			Verified: 3, OldestRead: now.Add(time.Hour), Drifted: map[domain.Drift]int{domain.SPFGone: 2, domain.MXMoved: 1},
 		}
 		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
-			t.Fatalf("counted (-want +got):\n%s", diff)
+			t.Fatalf("the health (-want +got):\n%s", diff)
 		}
 	})
 }
