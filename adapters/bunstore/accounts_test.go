@@ -47,10 +47,10 @@ func TestSlotsCanBeChangedWhilePlanStays(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for _, slots := range []int{3, 0} {
-			a, err := s.ChangePlan(t.Context(), ann, "", slots)
+			account, err := s.ChangePlan(t.Context(), ann, "", slots)
 			must(t, "change slots", err)
-			if a.Plan.Name != "complete" || a.OwnSlots != slots || a.Plan.TenantSlots != cmp.Or(slots, 100) {
-				t.Fatalf("got %+v, want the plan complete with %d own slots", a, slots)
+			if account.Plan.Name != "complete" || account.OwnSlots != slots || account.Plan.TenantSlots != cmp.Or(slots, 100) {
+				t.Fatalf("got %+v, want the plan complete with %d own slots", account, slots)
 			}
 		}
 	})
@@ -59,20 +59,20 @@ func TestSlotsCanBeChangedWhilePlanStays(t *testing.T) {
 func TestChangeOfPlanAndSuspensionDoNotAffectEachOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		a, err := s.SetActive(t.Context(), ann, false)
+		account, err := s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
-		if a.Active || a.Status() != access.StatusSuspended || a.Plan.Name != "complete" {
-			t.Fatalf("the account is %+v, want it suspended with the plan complete", a)
+		if account.Active || account.Status() != access.StatusSuspended || account.Plan.Name != "complete" {
+			t.Fatalf("the account is %+v, want it suspended with the plan complete", account)
 		}
-		a, err = s.ChangePlan(t.Context(), ann, "api_starter", 3)
+		account, err = s.ChangePlan(t.Context(), ann, "api_starter", 3)
 		must(t, "change plan", err)
-		if a.Active {
-			t.Fatalf("after the change of the plan the account is %+v, want it suspended", a)
+		if account.Active {
+			t.Fatalf("after the change of the plan the account is %+v, want it suspended", account)
 		}
-		a, err = s.SetActive(t.Context(), ann, true)
+		account, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
-		if a.Status() != access.StatusActive || a.Plan.Name != "api_starter" || a.Plan.TenantSlots != 3 {
-			t.Fatalf("the account is %+v, want it active with 3 slots of the plan api_starter", a)
+		if account.Status() != access.StatusActive || account.Plan.Name != "api_starter" || account.Plan.TenantSlots != 3 {
+			t.Fatalf("the account is %+v, want it active with 3 slots of the plan api_starter", account)
 		}
 	})
 }
@@ -82,12 +82,12 @@ func TestOperatorsSeeHowManyTenantsAccountHolds(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
-		a, err := s.FindAccount(t.Context(), string(ann))
+		account, err := s.FindAccount(t.Context(), string(ann))
 		must(t, "find", err)
 		accounts, err := s.Accounts(t.Context())
 		must(t, "list", err)
-		if a.TenantCount != 2 || len(accounts) != 2 || accounts[0] != a || accounts[1].ID != bob || accounts[1].TenantCount != 0 {
-			t.Fatalf("found %+v, listed %+v; want 2 tenants of ann and none of bob", a, accounts)
+		if account.TenantCount != 2 || len(accounts) != 2 || accounts[0] != account || accounts[1].ID != bob || accounts[1].TenantCount != 0 {
+			t.Fatalf("found %+v, listed %+v; want 2 tenants of ann and none of bob", account, accounts)
 		}
 	})
 }
@@ -105,8 +105,8 @@ func TestUnknownPlanIsRefused(t *testing.T) {
 func TestConcurrentCreationsForOneAddressMakeOneAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		spellings := []string{"ann@example.test", "ANN@example.test", " Ann@Example.test "}
-		errs := concurrently(9, func(i int) error {
-			_, err := s.CreateAccount(t.Context(), spellings[i%3], "complete", 0, now)
+		errs := concurrently(3*len(spellings), func(i int) error {
+			_, err := s.CreateAccount(t.Context(), spellings[i%len(spellings)], "complete", 0, now)
 			return err
 		})
 		if n := countWinners(t, errs, fault.InvalidRequest); n != 1 {
@@ -120,10 +120,10 @@ func TestAccountIsFoundByIdAndByAddress(t *testing.T) {
 		id := newAccount(t, s, "ann")
 		newAccount(t, s, "bob")
 		for _, idOrAddress := range []string{string(id), "ann@example.test", "Ann@Example.Test"} {
-			a, err := s.FindAccount(t.Context(), idOrAddress)
+			account, err := s.FindAccount(t.Context(), idOrAddress)
 			must(t, "find "+idOrAddress, err)
-			if a.ID != id {
-				t.Fatalf("found by %s: got %s, want %s", idOrAddress, a.ID, id)
+			if account.ID != id {
+				t.Fatalf("found by %s: got %s, want %s", idOrAddress, account.ID, id)
 			}
 		}
 		for _, idOrAddress := range []string{"", "nobody@example.test", "no id", "10000000-0000-4000-8000-000000000000"} {
@@ -190,7 +190,7 @@ func TestClosingAccountRevokesKeysAndReleasesTenants(t *testing.T) {
 		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "tenants", err)
 		if len(tenants) != 0 {
-			t.Fatalf("the closed account still holds %+v", tenants)
+			t.Fatalf("the closed account holds the tenants %+v, want none", tenants)
 		}
 		_, err = s.Caller(t.Context(), bobKey.Hash)
 		must(t, "bob's key", err)
@@ -207,10 +207,10 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		closeAccount(t, s, ann)
 		for _, idOrAddress := range []string{string(ann), "Ann@example.test"} {
-			a, err := s.FindAccount(t.Context(), idOrAddress)
+			account, err := s.FindAccount(t.Context(), idOrAddress)
 			must(t, "find", err)
-			if a.ID != ann || a.Status() != access.StatusClosed || !a.ClosedAt.Equal(now) || a.Email != "ann@example.test" || a.Active {
-				t.Fatalf("%s finds %+v, want the closed account", idOrAddress, a)
+			if account.ID != ann || account.Status() != access.StatusClosed || !account.ClosedAt.Equal(now) || account.Email != "ann@example.test" || account.Active {
+				t.Fatalf("%s finds %+v, want the closed account", idOrAddress, account)
 			}
 		}
 		_, err := s.ChangePlan(t.Context(), ann, "complete", 0)
@@ -224,9 +224,9 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 			_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: managed, ConsentedAt: now})
 			requireRefusal(t, "attach", err, fault.AccountClosed)
 		}
-		a, err := s.Account(t.Context(), ann)
+		account, err := s.Account(t.Context(), ann)
 		must(t, "load", err)
-		requireRefusal(t, "check active", a.CheckActive(), fault.NoAPIPlan)
+		requireRefusal(t, "check active", account.CheckActive(), fault.NoAPIPlan)
 	})
 }
 
@@ -246,9 +246,9 @@ func TestClosingAccountInvalidatesItsConnectLinks(t *testing.T) {
 func TestAddressOfClosedAccountIsFreeAndFindsOpenAccountFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		find := func() access.AccountID {
-			a, err := s.FindAccount(t.Context(), "ann@example.test")
+			account, err := s.FindAccount(t.Context(), "ann@example.test")
 			must(t, "find", err)
-			return a.ID
+			return account.ID
 		}
 		firstAccount := newAccount(t, s, "ann")
 		closeAccount(t, s, firstAccount)

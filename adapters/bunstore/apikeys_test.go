@@ -46,7 +46,7 @@ func TestKeyFindsCurrentStateOfItsAccount(t *testing.T) {
 		account, err := s.Account(t.Context(), ann)
 		must(t, "account", err)
 		if account != caller.Account {
-			t.Fatalf("the account is %+v, but the account of the caller is %+v", account, caller.Account)
+			t.Fatalf("the account is %+v, want the account of the caller %+v", account, caller.Account)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
 		for i, rotateErr := range errs {
 			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)
 			if (rotateErr == nil) != (err == nil) {
-				t.Fatalf("rotation %d returned %v, but the check of its key returned %v", i, rotateErr, err)
+				t.Fatalf("rotation %d returned %v, and the check of its new key returned %v: want both nil or both errors", i, rotateErr, err)
 			}
 		}
 	})

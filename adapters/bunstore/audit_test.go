@@ -159,7 +159,7 @@ func TestOperatorActionsAreRecorded(t *testing.T) {
 
 func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		before := time.Now().Truncate(time.Microsecond)
+		earliest := time.Now().Truncate(time.Microsecond)
 		details := map[string]string{"name": hostileText, "empty": ""}
 		must(t, "record", s.RecordAction(t.Context(), audit.AddPlugin, details))
 		events := auditEvents(t, s, ports.AuditQuery{})
@@ -168,7 +168,7 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 		}
 		e := events[0]
 		if e.ID == "" || e.Operator != operator || e.Action != audit.AddPlugin || e.Account != "" || !maps.Equal(e.Details, details) ||
-			e.At.Before(before) || e.At.After(time.Now()) || e.At.Location() != time.UTC {
+			e.At.Before(earliest) || e.At.After(time.Now()) || e.At.Location() != time.UTC {
 			t.Fatalf("got %+v, want the action of the operator with its details and the current time in UTC", e)
 		}
 	})
@@ -248,7 +248,7 @@ func assignTenant(t testing.TB, s *Store, owner access.AccountID, n int) {
 	attached, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now})
 	must(t, "assign", err)
 	if !attached.Managed {
-		t.Fatal("the tenant is not managed")
+		t.Fatalf("got the tenant %+v, want it managed", attached)
 	}
 }
 
@@ -364,7 +364,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		assignTenant(t, s, ann, 1)
 		addDNSConnection(t, s, ann, 1)
-		before := operatorViewOf(t, s, ann)
+		viewBefore := operatorViewOf(t, s, ann)
 		execSQL(t, s, "DROP TABLE audit_events")
 		for name, change := range map[string]func() error{
 			"create account": func() error {
@@ -389,8 +389,8 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			if err := change(); err == nil {
 				t.Errorf("%s without an audit event succeeded, want an error", name)
 			}
-			if after := operatorViewOf(t, s, ann); !reflect.DeepEqual(after, before) {
-				t.Errorf("%s without an audit event: the state is %+v, want the unchanged state %+v", name, after, before)
+			if viewAfter := operatorViewOf(t, s, ann); !reflect.DeepEqual(viewAfter, viewBefore) {
+				t.Errorf("%s without an audit event: the state is %+v, want the unchanged state %+v", name, viewAfter, viewBefore)
 			}
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -35,7 +36,7 @@ func exportEntries(t testing.TB, s *Store, owner access.AccountID) []audit.Entry
 	verified, err := audit.Verify(&lines)
 	must(t, "verify", err)
 	if verified.Entries != len(entries) {
-		t.Fatalf("%d of %d entries are verified", verified.Entries, len(entries))
+		t.Fatalf("%d entries are verified, want %d", verified.Entries, len(entries))
 	}
 	return entries
 }
@@ -69,7 +70,7 @@ func requireOneMoreEntry(t testing.TB, s *Store, owner access.AccountID, entries
 }
 
 func reserveDomainNamed(ctx context.Context, s *Store, owner access.AccountID, name string) error {
-	_, err := s.ReserveDomain(ctx, owner, guid(1), name, 12, now)
+	_, err := s.ReserveDomain(ctx, owner, guid(1), name, domain.MaxPerTenant, now)
 	return err
 }
 
@@ -178,7 +179,7 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	t.Helper()
 	must(t, "change", reserveDomainNamed(ctx, s, owner, "a.example"))
 	if countStoredActs(t, s) != 1 {
-		t.Fatal("the act is not stored")
+		t.Fatalf("%d acts are stored, want 1", countStoredActs(t, s))
 	}
 }
 
@@ -442,7 +443,7 @@ func TestConcurrentRetentionDropsEachEntryOnce(t *testing.T) {
 			t.Error("no entry was dropped, want at least 1")
 		}
 		if entries := exportEntries(t, s, owner); entries[0].Sequence != int64(droppedTotal)+1 || entries[len(entries)-1].Sequence != int64(droppedTotal)+int64(len(entries)) {
-			t.Errorf("%d entries were dropped, but the remaining entries are %+v", droppedTotal, entries)
+			t.Errorf("%d entries were dropped, want the remaining entries to follow sequence number %d without a gap: %+v", droppedTotal, droppedTotal, entries)
 		}
 	})
 }
@@ -504,8 +505,8 @@ func TestCursorsOfMissingEntriesAreRefused(t *testing.T) {
 		if page, err := s.AuditEntries(t.Context(), owner, ports.EntryQuery{Before: 4, Limit: 1}); err != nil || len(page.Entries) != 0 || page.More {
 			t.Errorf("the oldest entry as cursor: got %+v, %v, want an empty page", page, err)
 		}
-		for account, before := range map[access.AccountID]int64{owner: 7, newAccount(t, s, "bob"): 2} {
-			if _, err := s.AuditEntries(t.Context(), account, ports.EntryQuery{Before: before, Limit: 1}); !errors.Is(err, fault.InvalidRequest) {
+		for account, cursor := range map[access.AccountID]int64{owner: 7, newAccount(t, s, "bob"): 2} {
+			if _, err := s.AuditEntries(t.Context(), account, ports.EntryQuery{Before: cursor, Limit: 1}); !errors.Is(err, fault.InvalidRequest) {
 				t.Errorf("an entry that the account never had as cursor: got %v, want invalid_request", err)
 			}
 		}

@@ -69,17 +69,17 @@ func TestWritesOutsideTransactionsAreListed(t *testing.T) {
 			operation, err := strconv.Unquote(text.Value)
 			must(t, "unquote", err)
 			if isCall(call, "RunRead") {
-				t.Errorf("%s: %q writes with RunRead", name, operation)
+				t.Errorf("%s: %q writes with RunRead, want RunWrite", name, operation)
 			}
 			if used[operation] = true; unauditedWrites[operation] == "" {
-				t.Errorf("%s: %q writes outside of inTransaction", name, operation)
+				t.Errorf("%s: %q writes outside of inTransaction, want it in inTransaction or in unauditedWrites", name, operation)
 			}
 			return true
 		})
 	}
 	for operation := range unauditedWrites {
 		if !used[operation] {
-			t.Errorf("unauditedWrites lists %q, but no write has this name", operation)
+			t.Errorf("unauditedWrites lists %q, want only names of writes outside of inTransaction", operation)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func TestWritesOfConnectionsDoNotDeadlock(t *testing.T) {
 				<-firstEnds
 				<-secondEnds
 				if firstHook.deadlocks+secondHook.deadlocks > 0 {
-					t.Fatalf("a deadlock occurred although none may occur: the first transaction paused after %d statements", step)
+					t.Fatalf("got a deadlock, want none: the first transaction paused after %d statements", step)
 				}
 			}
 		})

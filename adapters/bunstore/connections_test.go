@@ -181,8 +181,8 @@ func TestDisconnectedMailboxHasNoPendingSession(t *testing.T) {
 		}
 		fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionDisconnected)
 		session.Status, session.Reason = integration.SessionFailed, "disconnected"
-		fixture.requireSession(t, "ended", s, session)
-		fixture.requireSession(t, "of the other mailbox", s, otherBoxSession)
+		fixture.requireSession(t, "session of the disconnected mailbox", s, session)
+		fixture.requireSession(t, "session of the second mailbox", s, otherBoxSession)
 		fixture.beginSession(t, s, fixture.integration2, 0, 3)
 	})
 }
@@ -208,12 +208,12 @@ func TestConnectionsAreDeletedWithTheirMailboxAndTenant(t *testing.T) {
 func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		previous := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
-		next := previous
-		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
+		connected := fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
+		disconnecting := connected
+		disconnecting.Status, disconnecting.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
 		requireCommitted(t, s, fixture.owner, map[string]func(storedAnswer *ports.StoredAnswer) error{
 			"a changed connection": func(storedAnswer *ports.StoredAnswer) error {
-				_, err := s.SaveConnection(t.Context(), fixture.owner, next, previous.UpdatedAt, storedAnswer)
+				_, err := s.SaveConnection(t.Context(), fixture.owner, disconnecting, connected.UpdatedAt, storedAnswer)
 				return err
 			},
 			"a new connection": func(storedAnswer *ports.StoredAnswer) error {
@@ -221,12 +221,12 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 		}, func() {
-			fixture.requireConnection(t, "the changed connection", s, fixture.integration1, 0, previous)
+			fixture.requireConnection(t, "the changed connection", s, fixture.integration1, 0, connected)
 			fixture.requireConnection(t, "the new connection", s, fixture.integration2, 1, integration.Connection{})
 		})
 		claim := newClaim(fixture.owner, 99)
 		storedAnswer := newStoredAnswer(claim, mustClaim(t, s, claim))
-		requireSaved(t, "save after an outdated read", false)(s.SaveConnection(t.Context(), fixture.owner, previous, previous.UpdatedAt, storedAnswer))
+		requireSaved(t, "save after an outdated read", false)(s.SaveConnection(t.Context(), fixture.owner, connected, connected.UpdatedAt, storedAnswer))
 		if r := requireRecord(t, s, claim.Key); r.Answer != nil {
 			t.Fatalf("the record of the key is %+v, want no answer, because nothing was changed", r)
 		}
@@ -338,7 +338,7 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 // mailbox with the first address.
 func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
-	discovery := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
+	discovery := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, Began: discoveryStart}
 	for _, address := range addresses {
 		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{Address: address})
 	}
@@ -350,6 +350,6 @@ func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, address
 			return m
 		}
 	}
-	t.Fatalf("no mailbox has the address %s: %+v", addresses[0], mailboxes)
+	t.Fatalf("the mailboxes are %+v, want one with the address %s", mailboxes, addresses[0])
 	return mailbox.Mailbox{}
 }

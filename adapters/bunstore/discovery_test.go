@@ -129,7 +129,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, _ := newMailDomain(t, s)
 		for name, at := range map[string]time.Time{"later.test": discoveryStart.Add(time.Second), "underway.test": now} {
-			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, at)
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, domain.MaxPerTenant, at)
 			must(t, "reserve", err)
 			d.Added = name == "later.test"
 			must(t, "save", s.SaveDomain(t.Context(), ann, d, nil))
@@ -138,7 +138,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
 			t.Fatalf("the listed domains are %v, want later.test", got)
 		}
-		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
+		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
 		if d.JustReserved {
 			t.Fatal("the reservation of the domain was lost, want it kept")
@@ -151,14 +151,14 @@ func TestDiscoveryReleasesAbandonedReservationOfDomain(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		for _, name := range []string{"abandoned.test", "resumed.test"} {
-			_, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, discoveryStart.Add(-24*time.Hour))
+			_, err := s.ReserveDomain(t.Context(), ann, guid(1), name, domain.MaxPerTenant, discoveryStart.Add(-24*time.Hour))
 			must(t, "reserve", err)
 		}
-		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", domain.MaxPerTenant, now)
 		must(t, "resume", err)
 		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		for name, wantNew := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
-			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, domain.MaxPerTenant, now)
 			must(t, "reserve", err)
 			if d.JustReserved != wantNew {
 				t.Fatalf("%s: the reservation was released: %v, want %v", name, d.JustReserved, wantNew)
@@ -171,7 +171,7 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		reservation, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
+		reservation, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
 		saveDiscovery(t, s, ann, []domain.Platform{{Name: "contoso.test"}}, nil)
 		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
@@ -253,7 +253,7 @@ func findMailbox(t testing.TB, s *Store, owner access.AccountID, address string)
 	must(t, "list mailboxes", err)
 	i := slices.IndexFunc(list, func(m mailbox.Mailbox) bool { return m.Address == address })
 	if i < 0 {
-		t.Fatalf("%s is not listed", address)
+		t.Fatalf("the mailboxes are %+v, want one with the address %s", list, address)
 	}
 	return list[i]
 }
@@ -262,7 +262,7 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "vanished", mailbox.Ready)
-		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "vanished"), 3, discoveryStart.Add(time.Second))
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "vanished"), mailbox.MaxPerDomain, discoveryStart.Add(time.Second))
 		must(t, "reserve an existing mailbox", err)
 		addMailbox(t, s, ann, d, "unfinished", mailbox.Created)
 		saveDiscovery(t, s, ann, nil, platformMailboxes("New@contoso.test", "shared@contoso.onmicrosoft.test"))
@@ -324,12 +324,12 @@ func TestDiscoveryKeepsMailboxesThatAreBeingCreated(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "creating", mailbox.Creating)
 		addMailbox(t, s, ann, d, "reserved", mailbox.Reserved)
-		reservedLater, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "later"), 3, discoveryStart.Add(time.Second))
+		reservedLater, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "later"), mailbox.MaxPerDomain, discoveryStart.Add(time.Second))
 		must(t, "reserve", err)
 		reservedLater[0].Stage = mailbox.Ready
 		must(t, "save", s.SaveMailbox(t.Context(), ann, reservedLater[0]))
 		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
-		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "creating", "reserved", "later"), 3, now)
+		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "creating", "reserved", "later"), mailbox.MaxPerDomain, now)
 		must(t, "reserve", err)
 		for _, m := range got {
 			if m.JustReserved {
@@ -342,15 +342,15 @@ func TestDiscoveryKeepsMailboxesThatAreBeingCreated(t *testing.T) {
 func TestDiscoveryReleasesAbandonedReservationOfMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, discoveryStart.Add(-24*time.Hour))
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), mailbox.MaxPerDomain, discoveryStart.Add(-24*time.Hour))
 		must(t, "reserve", err)
-		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "resumed"), 3, now)
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "resumed"), mailbox.MaxPerDomain, now)
 		must(t, "resume", err)
 		otherTenantDomain := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
-		_, err = s.ReserveMailboxes(t.Context(), ann, otherTenantDomain.ID, mailboxSpecs(otherTenantDomain, "abandoned"), 3, now)
-		must(t, "reserve at another tenant", err)
+		_, err = s.ReserveMailboxes(t.Context(), ann, otherTenantDomain.ID, mailboxSpecs(otherTenantDomain, "abandoned"), mailbox.MaxPerDomain, now)
+		must(t, "reserve at the second tenant", err)
 		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
-		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, now)
+		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), mailbox.MaxPerDomain, now)
 		must(t, "reserve", err)
 		if !got[0].JustReserved || got[1].JustReserved {
 			t.Fatalf("got %+v, want a new reservation of the abandoned mailbox only", got)
@@ -378,7 +378,7 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 		ann, d := newMailDomain(t, s)
 		errs := concurrently(concurrency, func(i int) error {
 			if i%2 == 0 {
-				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
+				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), mailbox.MaxPerDomain, now)
 				return err
 			}
 			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})

@@ -81,7 +81,7 @@ func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
 		_, credential, err := s.DNSConnection(t.Context(), ann, want.ID)
 		must(t, "find", err)
 		if !bytes.Equal(credential, []byte{0, 1, 255}) {
-			t.Fatalf("the saved test changed the credential to %v", credential)
+			t.Fatalf("the credential after the saved test is %v, want it unchanged", credential)
 		}
 		older := want
 		older.Status, older.TestedAt = dnsconnection.Connected, now.Add(time.Minute)
@@ -117,9 +117,9 @@ func TestForeignAndUnknownDNSConnectionsGetTheSameAnswer(t *testing.T) {
 		requireRefusal(t, "find", findError(connection.ID), fault.DNSConnectionNotFound)
 		requireSameError(t, "find", findError(connection.ID), findError(dnsConnectionID(9)))
 		requireSameError(t, "find by a malformed id", findError(connection.ID), findError("x"))
-		foreign := connection
-		foreign.AccountID, foreign.Status = bob, dnsconnection.Failed
-		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), foreign), fault.DNSConnectionNotFound)
+		foreignConnection := connection
+		foreignConnection.AccountID, foreignConnection.Status = bob, dnsconnection.Failed
+		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), foreignConnection), fault.DNSConnectionNotFound)
 		requireDNSConnections(t, s, ann, connection)
 	})
 }

@@ -58,16 +58,16 @@ func TestSavedJobIsStoredUnchanged(t *testing.T) {
 
 func TestClaimDoesNotChangeProgressOfJob(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
-		requireNotClaimed(t, "a job before its next attempt", s, j.ID, j.NextAttemptAt.Add(-time.Microsecond))
+		job := queueJob(t, s, newAccount(t, s, "ann"), 1)
+		requireNotClaimed(t, "a job before its next attempt", s, job.ID, job.NextAttemptAt.Add(-time.Microsecond))
 		requireNotClaimed(t, "an unknown job", s, unknownID, dueTime)
 		requireNotClaimed(t, "a malformed id", s, "x", dueTime)
-		got := claimJob(t, s, j.ID, j.NextAttemptAt)
-		j.Status, j.Epoch = provisioning.Running, 1
-		if diff := cmp.Diff(j, got); diff != "" {
+		got := claimJob(t, s, job.ID, job.NextAttemptAt)
+		job.Status, job.Epoch = provisioning.Running, 1
+		if diff := cmp.Diff(job, got); diff != "" {
 			t.Fatalf("claimed (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(j, storedJob(t, s, j)); diff != "" {
+		if diff := cmp.Diff(job, storedJob(t, s, job)); diff != "" {
 			t.Fatalf("stored (-want +got):\n%s", diff)
 		}
 	})
@@ -75,17 +75,17 @@ func TestClaimDoesNotChangeProgressOfJob(t *testing.T) {
 
 func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
+		job := queueJob(t, s, newAccount(t, s, "ann"), 1)
 		for status, isDue := range map[provisioning.Status]bool{
 			provisioning.Queued: true, provisioning.Running: true, provisioning.Waiting: true,
 			provisioning.ActionRequired: false, provisioning.Completed: false, provisioning.Failed: false,
 		} {
-			j = storedJob(t, s, j)
-			saveJobStatus(t, s, j, status)
+			job = storedJob(t, s, job)
+			saveJobStatus(t, s, job, status)
 			if n := len(dueJobIDs(t, s, dueTime, 9)); (n == 1) != isDue {
 				t.Fatalf("status %s: %d jobs are due, want the job due: %v", status, n, isDue)
 			}
-			if _, isClaimed, err := s.ClaimJob(t.Context(), j.ID, expiredLease, dueTime); err != nil || isClaimed != isDue {
+			if _, isClaimed, err := s.ClaimJob(t.Context(), job.ID, expiredLease, dueTime); err != nil || isClaimed != isDue {
 				t.Fatalf("status %s: claimed is %v, want %v (%v)", status, isClaimed, isDue, err)
 			}
 		}
@@ -94,10 +94,10 @@ func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
 
 func TestOneOfConcurrentClaimsOfJobSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
+		job := queueJob(t, s, newAccount(t, s, "ann"), 1)
 		isClaimed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, isClaimed[i], err = s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
+			_, isClaimed[i], err = s.ClaimJob(t.Context(), job.ID, longLease, dueTime)
 			return err
 		}) {
 			must(t, "claim", err)
@@ -127,11 +127,11 @@ func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		j := claimJob(t, s, jobID(1), dueTime)
-		requireNotClaimed(t, "a leased job, long after by the caller's clock", s, j.ID, dueTime.Add(1000*time.Hour))
-		requireLeaseHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), j, time.Millisecond))
+		job := claimJob(t, s, jobID(1), dueTime)
+		requireNotClaimed(t, "a leased job, long after by the caller's clock", s, job.ID, dueTime.Add(1000*time.Hour))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewJobLease(t.Context(), job, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, isClaimed, err := s.ClaimJob(t.Context(), j.ID, longLease, dueTime)
+			_, isClaimed, err := s.ClaimJob(t.Context(), job.ID, longLease, dueTime)
 			return isClaimed, err
 		})
 	})
@@ -182,30 +182,30 @@ func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
 func TestSavedJobStaysLeasedOnlyWhileItRuns(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		j := claimJob(t, s, jobID(1), dueTime)
-		saveJobStatus(t, s, j, provisioning.Running)
-		requireNotClaimed(t, "a running job", s, j.ID, dueTime)
-		saveJobStatus(t, s, j, provisioning.Waiting)
-		requireLeaseHeld(t, "renew the lease of a job that waits", false)(s.RenewJobLease(t.Context(), j, longLease))
-		claimJob(t, s, j.ID, dueTime)
+		job := claimJob(t, s, jobID(1), dueTime)
+		saveJobStatus(t, s, job, provisioning.Running)
+		requireNotClaimed(t, "a running job", s, job.ID, dueTime)
+		saveJobStatus(t, s, job, provisioning.Waiting)
+		requireLeaseHeld(t, "renew the lease of a job that waits", false)(s.RenewJobLease(t.Context(), job, longLease))
+		claimJob(t, s, job.ID, dueTime)
 	})
 }
 
 func TestReleasedJobCanBeClaimedAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
-		j := claimJob(t, s, jobID(1), dueTime)
-		j.Stage, j.Next, j.ZoneChanges = provisioning.StageApply, provisioning.Apply, 2
-		requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), j))
-		requireLeaseHeld(t, "release", true)(s.ReleaseJob(t.Context(), j, dueTime))
-		requireLeaseHeld(t, "release again", false)(s.ReleaseJob(t.Context(), j, dueTime))
-		want := j
+		job := claimJob(t, s, jobID(1), dueTime)
+		job.Stage, job.Next, job.ZoneChanges = provisioning.StageApply, provisioning.Apply, 2
+		requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), job))
+		requireLeaseHeld(t, "release", true)(s.ReleaseJob(t.Context(), job, dueTime))
+		requireLeaseHeld(t, "release again", false)(s.ReleaseJob(t.Context(), job, dueTime))
+		want := job
 		want.Status, want.NextAttemptAt = provisioning.Queued, dueTime
-		if diff := cmp.Diff(want, storedJob(t, s, j)); diff != "" {
+		if diff := cmp.Diff(want, storedJob(t, s, job)); diff != "" {
 			t.Fatalf("released (-want +got):\n%s", diff)
 		}
-		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), j.ID)
-		claimJob(t, s, j.ID, dueTime)
+		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), job.ID)
+		claimJob(t, s, job.ID, dueTime)
 	})
 }
 
@@ -301,11 +301,11 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		store1, store2 := migratedStore(t, address), openStore(t, address)
-		const jobs = 60
+		const jobCount = 60
 		ann := newAccount(t, store1, "ann")
-		addJobs(t, store1, ann, 1, jobs, now)
+		addJobs(t, store1, ann, 1, jobCount, now)
 		var mu sync.Mutex
-		claims := map[string]int{}
+		claimCounts := map[string]int{}
 		var wg sync.WaitGroup
 		for _, s := range []*Store{store1, store2, store1, store2} {
 			wg.Go(func() {
@@ -319,7 +319,7 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 						return
 					}
 					for _, d := range dueJobs {
-						j, isClaimed, err := s.ClaimJob(t.Context(), d.ID, longLease, dueTime)
+						job, isClaimed, err := s.ClaimJob(t.Context(), d.ID, longLease, dueTime)
 						if err != nil {
 							t.Error(err)
 							return
@@ -328,10 +328,10 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 							continue
 						}
 						mu.Lock()
-						claims[j.ID]++
+						claimCounts[job.ID]++
 						mu.Unlock()
-						j.Status = provisioning.Completed
-						if stillHeld, err := s.SaveJob(t.Context(), j); err != nil || !stillHeld {
+						job.Status = provisioning.Completed
+						if stillHeld, err := s.SaveJob(t.Context(), job); err != nil || !stillHeld {
 							t.Errorf("save of a claimed job: held is %v, want true (%v)", stillHeld, err)
 						}
 					}
@@ -339,13 +339,13 @@ func TestTwoProcessesShareJobs(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for id, n := range claims {
+		for id, n := range claimCounts {
 			if n != 1 {
 				t.Errorf("%s was claimed %d times, want once", id, n)
 			}
 		}
-		if len(claims) != jobs {
-			t.Errorf("%d jobs were claimed, want %d", len(claims), jobs)
+		if len(claimCounts) != jobCount {
+			t.Errorf("%d jobs were claimed, want %d", len(claimCounts), jobCount)
 		}
 		requireOrder(t, "active runs", runIDs(t, store1, ann, ports.RunQuery{Limit: 100, ActiveOnly: true}))
 	})

@@ -28,16 +28,16 @@ func jobID(n int) string { return fmt.Sprintf("40000000-0000-4000-8000-%012d", n
 // newRun returns the nth run, created n seconds after now, and a job of it.
 func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, provisioning.Job) {
 	createdAt := now.Add(time.Duration(n) * time.Second)
-	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: createdAt}
-	return r, provisioning.NewJob(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, createdAt)
+	run := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: createdAt}
+	return run, provisioning.NewJob(jobID(n), run.ID, owner, d.ID, d.TenantGUID, d.Name, createdAt)
 }
 
 // startRun stores the nth run of a domain and returns its job.
 func startRun(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, n int) provisioning.Job {
 	t.Helper()
-	r, j := newRun(owner, d, n)
-	must(t, "create run", s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
-	return j
+	run, job := newRun(owner, d, n)
+	must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{job}, nil))
+	return job
 }
 
 // manyDomains creates domains of an account. It attaches new tenants for them, numbered from n+1,
@@ -57,23 +57,23 @@ func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (
 // claimJob claims a job that must be due.
 func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job {
 	t.Helper()
-	j, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at)
+	job, isClaimed, err := s.ClaimJob(t.Context(), id, longLease, at)
 	must(t, "claim", err)
 	if !isClaimed {
-		t.Fatalf("job %s could not be claimed", id)
+		t.Fatalf("job %s: claimed is %v, want true", id, isClaimed)
 	}
-	return j
+	return job
 }
 
-func saveJobStatus(t testing.TB, s *Store, j provisioning.Job, status provisioning.Status) {
+func saveJobStatus(t testing.TB, s *Store, job provisioning.Job, status provisioning.Status) {
 	t.Helper()
-	j.Status = status
-	requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+	job.Status = status
+	requireLeaseHeld(t, "save", true)(s.SaveJob(t.Context(), job))
 }
 
-func storedJob(t testing.TB, s *Store, j provisioning.Job) provisioning.Job {
+func storedJob(t testing.TB, s *Store, job provisioning.Job) provisioning.Job {
 	t.Helper()
-	got, err := s.Job(t.Context(), j.Account, j.ID)
+	got, err := s.Job(t.Context(), job.Account, job.ID)
 	must(t, "find job", err)
 	return got
 }
@@ -96,34 +96,34 @@ func requireOrder(t testing.TB, label string, got []string, want ...string) {
 }
 
 // jobWithAllFields returns a job with a value in every field that can change.
-func jobWithAllFields(j provisioning.Job) provisioning.Job {
+func jobWithAllFields(job provisioning.Job) provisioning.Job {
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
-	j.Stage, j.Status, j.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
-	j.Provider, j.RequiredAction, j.Message = "powerdns", dns.ConflictToResolve, "resolve "+hostileText
-	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
-	j.Progress = provisioning.Progress{
+	job.Stage, job.Status, job.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
+	job.Provider, job.RequiredAction, job.Message = "powerdns", dns.ConflictToResolve, "resolve "+hostileText
+	job.NextAttemptAt, job.StartedAt, job.EndedAt, job.UpdatedAt = at(1), at(2), at(3), at(4)
+	job.Progress = provisioning.Progress{
 		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, StageSince: at(5), OutageTime: 6 * time.Second, OutageSince: at(7),
 		UnreliableSince: at(8), MissingSince: at(11), VisibleSince: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
 	}
-	return j
+	return job
 }
 
 func TestRunIsStoredWithItsJob(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
-		r, j := newRun(ann, d, 1)
-		j.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
-		got, jobs, err := s.Run(t.Context(), ann, r.ID)
+		run, job := newRun(ann, d, 1)
+		job.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		must(t, "create", s.CreateRun(t.Context(), run, []provisioning.Job{job}, nil))
+		got, jobs, err := s.Run(t.Context(), ann, run.ID)
 		must(t, "find", err)
-		if diff := cmp.Diff(r.With([]provisioning.Job{j}), got); diff != "" || got.Status != provisioning.Queued {
+		if diff := cmp.Diff(run.With([]provisioning.Job{job}), got); diff != "" || got.Status != provisioning.Queued {
 			t.Fatalf("the run (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]provisioning.Job{j}, jobs); diff != "" {
+		if diff := cmp.Diff([]provisioning.Job{job}, jobs); diff != "" {
 			t.Fatalf("the job (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(j, storedJob(t, s, j)); diff != "" {
+		if diff := cmp.Diff(job, storedJob(t, s, job)); diff != "" {
 			t.Fatalf("the job alone (-want +got):\n%s", diff)
 		}
 	})
@@ -134,11 +134,11 @@ func TestDomainHasOneActiveJob(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		startRun(t, s, ann, d, 1)
-		r, j := newRun(ann, d, 2)
+		run, job := newRun(ann, d, 2)
 		for _, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Waiting, provisioning.ActionRequired} {
 			_, job1 := newRun(ann, d, 1)
 			saveJobStatus(t, s, job1, status)
-			requireRefusal(t, string(status), s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil), fault.JobActive)
+			requireRefusal(t, string(status), s.CreateRun(t.Context(), run, []provisioning.Job{job}, nil), fault.JobActive)
 			active, found, err := s.ActiveJob(t.Context(), ann, d.ID)
 			must(t, "active job", err)
 			if !found || active.ID != jobID(1) || active.Status != status {
@@ -162,8 +162,8 @@ func TestOneOfConcurrentRunsForDomainIsCreated(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		if n := countWinners(t, concurrently(concurrency, func(i int) error {
-			r, j := newRun(ann, d, i)
-			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+			run, job := newRun(ann, d, i)
+			return s.CreateRun(t.Context(), run, []provisioning.Job{job}, nil)
 		}), fault.JobActive); n != 1 {
 			t.Fatalf("%d runs were created, want 1", n)
 		}
@@ -178,19 +178,19 @@ func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		domains := manyDomains(t, s, ann, 1, 3)
 		startRun(t, s, ann, domains[1], 1)
-		r, job1 := newRun(ann, domains[0], 2)
+		run, job1 := newRun(ann, domains[0], 2)
 		_, job2 := newRun(ann, domains[1], 3)
 		_, job3 := newRun(ann, domains[2], 4)
-		requireRefusal(t, "one domain has an active job", s.CreateRun(t.Context(), r, []provisioning.Job{job1, job2, job3}, nil), fault.JobActive)
-		_, _, err := s.Run(t.Context(), ann, r.ID)
+		requireRefusal(t, "one domain has an active job", s.CreateRun(t.Context(), run, []provisioning.Job{job1, job2, job3}, nil), fault.JobActive)
+		_, _, err := s.Run(t.Context(), ann, run.ID)
 		requireRefusal(t, "the run", err, fault.RunNotFound)
 		_, found, err := s.ActiveJob(t.Context(), ann, domains[0].ID)
 		must(t, "active job", err)
 		if found {
 			t.Fatal("a job of a refused run is stored, want none")
 		}
-		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{job3, job1}, nil))
-		_, jobs, err := s.Run(t.Context(), ann, r.ID)
+		must(t, "create", s.CreateRun(t.Context(), run, []provisioning.Job{job3, job1}, nil))
+		_, jobs, err := s.Run(t.Context(), ann, run.ID)
 		must(t, "find", err)
 		if len(jobs) != 2 || jobs[0].ID != job1.ID {
 			t.Fatalf("got %+v, want two jobs, ordered by domain", jobs)
@@ -206,8 +206,8 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		unknownDomain := d
 		unknownDomain.ID = unknownID
 		create := func(target domain.Domain) error {
-			r, j := newRun(bob, target, 9)
-			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+			run, job := newRun(bob, target, 9)
+			return s.CreateRun(t.Context(), run, []provisioning.Job{job}, nil)
 		}
 		requireRefusal(t, "create", create(d), fault.DomainNotFound)
 		requireSameError(t, "create", create(d), create(unknownDomain))
@@ -236,8 +236,8 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
 			t.Fatalf("a foreign job: found is %v, want false (%v)", found, err)
 		}
-		if j := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)}); j.Status != provisioning.Waiting {
-			t.Fatalf("the job of ann became %+v, want it to be waiting", j)
+		if job := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)}); job.Status != provisioning.Waiting {
+			t.Fatalf("the job of ann became %+v, want it to be waiting", job)
 		}
 	})
 }
@@ -256,8 +256,8 @@ func TestRunsAreListedNewestFirst(t *testing.T) {
 		runs, err := s.Runs(t.Context(), ann, ports.RunQuery{Limit: 9})
 		must(t, "list", err)
 		var statuses []string
-		for _, r := range runs {
-			statuses = append(statuses, string(r.Status))
+		for _, run := range runs {
+			statuses = append(statuses, string(run.Status))
 		}
 		requireOrder(t, "statuses", statuses, "action_required", "queued", "completed", "queued")
 	})
@@ -269,21 +269,21 @@ func TestRetryQueuesOnlyJobsThatWaitOrNeedAction(t *testing.T) {
 		d := newOwnedDomain(t, s, ann, 1)
 		startRun(t, s, ann, d, 1)
 		for _, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Completed, provisioning.Failed} {
-			_, j := newRun(ann, d, 1)
-			saveJobStatus(t, s, j, status)
-			_, err := s.RetryJob(t.Context(), ann, j.ID, now, nil)
+			_, job := newRun(ann, d, 1)
+			saveJobStatus(t, s, job, status)
+			_, err := s.RetryJob(t.Context(), ann, job.ID, now, nil)
 			requireRefusal(t, string(status), err, fault.JobNotRetryable)
 		}
 		for _, status := range []provisioning.Status{provisioning.Waiting, provisioning.ActionRequired} {
-			before := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)})
-			stopped := jobWithAllFields(before)
+			jobBefore := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)})
+			stopped := jobWithAllFields(jobBefore)
 			saveJobStatus(t, s, stopped, status)
 			stopped.Status = status
 			got, err := s.RetryJob(t.Context(), ann, stopped.ID, now.Add(time.Hour), nil)
 			must(t, "retry", err)
 			want, err := provisioning.Retry(stopped, now.Add(time.Hour))
 			must(t, "decide", err)
-			if diff := cmp.Diff(want, got); diff != "" || got.Epoch != before.Epoch+1 {
+			if diff := cmp.Diff(want, got); diff != "" || got.Epoch != jobBefore.Epoch+1 {
 				t.Fatalf("%s (-want +got):\n%s", status, diff)
 			}
 			if diff := cmp.Diff(got, storedJob(t, s, got)); diff != "" {
@@ -337,13 +337,13 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
-		r, j := newRun(ann, d, 1)
+		run, job := newRun(ann, d, 1)
 		for n, change := range []func(storedAnswer *ports.StoredAnswer) error{
 			func(storedAnswer *ports.StoredAnswer) error {
-				return s.CreateRun(t.Context(), r, []provisioning.Job{j}, storedAnswer)
+				return s.CreateRun(t.Context(), run, []provisioning.Job{job}, storedAnswer)
 			},
 			func(storedAnswer *ports.StoredAnswer) error {
-				_, err := s.RetryJob(t.Context(), ann, j.ID, now, storedAnswer)
+				_, err := s.RetryJob(t.Context(), ann, job.ID, now, storedAnswer)
 				return err
 			},
 		} {
@@ -354,7 +354,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 			if record := requireRecord(t, s, claim.Key); string(record.Answer) != "answer" || record.Leased {
 				t.Fatalf("the record of the key is %+v, want the answer and no lease", record)
 			}
-			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
+			saveJobStatus(t, s, storedJob(t, s, job), provisioning.Waiting)
 		}
 	})
 }
@@ -369,8 +369,8 @@ func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 		d := newOwnedDomain(t, store1, ann, 1)
 		saveJobStatus(t, store1, startRun(t, store1, ann, d, 0), provisioning.Failed)
 		errs := concurrently(concurrency, func(i int) error {
-			r, j := newRun(ann, d, i+1)
-			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+			run, job := newRun(ann, d, i+1)
+			return []*Store{store1, store2}[i%2].CreateRun(t.Context(), run, []provisioning.Job{job}, nil)
 		})
 		if n := countWinners(t, errs, fault.JobActive); n != 1 {
 			t.Errorf("%d runs were created, want 1", n)

@@ -58,7 +58,7 @@ func TestAddedDomainsAreListedByName(t *testing.T) {
 		for _, name := range []string{"b.test", "c.test", "a.test"} {
 			addDomain(t, s, ann, guid(1), name)
 		}
-		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
 		list, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
@@ -103,7 +103,7 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 				return err
 			}},
 			"reserve": {fault.TenantNotFound, func(owner access.AccountID, target domain.Domain) error {
-				_, err := s.ReserveDomain(t.Context(), owner, target.TenantGUID, "new.test", 12, now)
+				_, err := s.ReserveDomain(t.Context(), owner, target.TenantGUID, "new.test", domain.MaxPerTenant, now)
 				return err
 			}},
 		} {
@@ -273,15 +273,15 @@ func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 func TestNewerDNSCheckIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		previous := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		older, newer := previous, previous
-		older.CheckedAt, older.Status.SPF = now.Add(time.Hour), "early"
-		newer.CheckedAt, newer.Status.SPF = now.Add(2*time.Hour), "late"
-		for _, observed := range []domain.Domain{newer, older} {
+		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		olderCheck, newerCheck := loaded, loaded
+		olderCheck.CheckedAt, olderCheck.Status.SPF = now.Add(time.Hour), "early"
+		newerCheck.CheckedAt, newerCheck.Status.SPF = now.Add(2*time.Hour), "late"
+		for _, observed := range []domain.Domain{newerCheck, olderCheck} {
 			_, err := s.ChangeDomain(t.Context(), ann, observed)
 			must(t, "change", err)
 		}
-		if got := findDomain(t, s, ann, previous); got.Status.SPF != "late" || !got.CheckedAt.Equal(newer.CheckedAt) {
+		if got := findDomain(t, s, ann, loaded); got.Status.SPF != "late" || !got.CheckedAt.Equal(newerCheck.CheckedAt) {
 			t.Fatalf("the stored domain is %+v, want the newer check", got)
 		}
 	})
@@ -378,7 +378,7 @@ func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "unverified.test")
-		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
 		if ids := staleDomainIDs(t, s, 9*time.Hour, 9); len(ids) != 0 {
 			t.Fatalf("the stale domains are %v, want none", ids)
