@@ -316,7 +316,7 @@ func TestConcurrentWritersMakeOneChain(t *testing.T) {
 		}) {
 			must(t, "write", err)
 		}
-		wantAnn, wantBob := 1+writers*2/3*entriesPerWriter, 1+writers/3*entriesPerWriter // with the creation of the account
+		wantAnn, wantBob := 1+writers*2/3*entriesPerWriter, 1+writers/3*entriesPerWriter // 1 for the creation of the account
 		if annEntries, bobEntries := len(exportEntries(t, stores[0], ann)), len(exportEntries(t, stores[1], bob)); annEntries != wantAnn || bobEntries != wantBob {
 			t.Errorf("the accounts have %d and %d entries, want %d and %d", annEntries, bobEntries, wantAnn, wantBob)
 		}

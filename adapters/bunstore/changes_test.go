@@ -274,8 +274,8 @@ func TestEachResultOfProvisioningIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestRunIsCompletedOnceByConcurrentJobs ends the last two jobs of a run at the same time. Exactly
-// one of them must complete the run.
+// TestRunIsCompletedOnceByConcurrentJobs ends the last two jobs of a run at the same time. The run
+// must be logged as completed once.
 func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -488,7 +488,7 @@ func TestReadinessFollowsDomains(t *testing.T) {
 			}
 			readinessTexts[string(row.Readiness)] = true
 		}
-		if len(readinessTexts) < 5 { // otherwise the comparison above proves little
+		if len(readinessTexts) < 5 { // fewer values would prove little
 			t.Errorf("the readiness had %d different values, want at least 5", len(readinessTexts))
 		}
 	})

@@ -95,7 +95,7 @@ func requireOrder(t testing.TB, label string, got []string, want ...string) {
 	}
 }
 
-// jobWithAllFields returns a job with a value in every field that can change.
+// jobWithAllFields returns job with a value in every field that the steps of a job change.
 func jobWithAllFields(job provisioning.Job) provisioning.Job {
 	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
 	job.Stage, job.Status, job.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
