@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// unauditedWrites lists the writes outside of inTransaction. The text of each write says why the act
-// of a request need not be stored with the write.
+// unauditedWrites lists the writes outside of inTransaction. The text of each write says why the
+// act of a request need not be stored with the write.
 var unauditedWrites = map[string]string{
 	"record action":                              "an action of an operator that concerns no account",
 	"claim an idempotency key":                   "an Idempotency-Key is not data of an account",

@@ -74,9 +74,9 @@ func TestObjectMissedForReplicaLagIsRemoved(t *testing.T) {
 	})
 }
 
-// TestUnlistedObjectIsNotMissedUntilReadByName checks that an object that a list does not contain is
-// not yet missing. The object is missing if MissedDomains or MissedMailboxes is also true for its
-// name.
+// TestUnlistedObjectIsNotMissedUntilReadByName checks that an object that a list does not contain
+// is not yet missing. The object is missing if MissedDomains or MissedMailboxes is also true for
+// its name.
 func TestUnlistedObjectIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// withAllFields returns d with a value in every field that describes its state at the platform or in
-// the DNS.
+// withAllFields returns d with a value in every field that describes its state at the platform or
+// in the DNS.
 func withAllFields(d domain.Domain) domain.Domain {
 	d.Default, d.Verified, d.DKIMEnabled, d.MailReady = true, true, true, true
 	d.Verification = []dns.Record{{Type: dns.TXT, Name: d.Name, Content: hostileText, TTL: 3600}}
