@@ -344,7 +344,7 @@ func TestOneOfConcurrentWithdrawalsSucceeds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		assignTenant(t, s, ann, 1)
-		errs := concurrently(concurrency, func(int) error {
+		errs := concurrently(8, func(int) error {
 			_, err := s.Withdraw(t.Context(), guid(1))
 			return err
 		})

@@ -72,10 +72,10 @@ func withMissedNames(t testing.TB, s *Store, owner access.AccountID, id tenant.G
 
 func domainNamesOf(t testing.TB, s *Store, owner access.AccountID) []string {
 	t.Helper()
-	list, err := s.Domains(t.Context(), owner, guid(1))
+	domains, err := s.Domains(t.Context(), owner, guid(1))
 	must(t, "list domains", err)
 	var names []string
-	for _, d := range list {
+	for _, d := range domains {
 		names = append(names, d.Name)
 	}
 	return names
@@ -238,10 +238,10 @@ func platformMailboxes(addresses ...string) []mailbox.Platform {
 
 func addressesOf(t testing.TB, s *Store, owner access.AccountID) []string {
 	t.Helper()
-	list, err := s.Mailboxes(t.Context(), owner, guid(1))
+	mailboxes, err := s.Mailboxes(t.Context(), owner, guid(1))
 	must(t, "list mailboxes", err)
 	var addresses []string
-	for _, m := range list {
+	for _, m := range mailboxes {
 		addresses = append(addresses, m.Address)
 	}
 	return addresses
@@ -249,13 +249,13 @@ func addressesOf(t testing.TB, s *Store, owner access.AccountID) []string {
 
 func findMailbox(t testing.TB, s *Store, owner access.AccountID, address string) mailbox.Mailbox {
 	t.Helper()
-	list, err := s.Mailboxes(t.Context(), owner, guid(1))
+	mailboxes, err := s.Mailboxes(t.Context(), owner, guid(1))
 	must(t, "list mailboxes", err)
-	i := slices.IndexFunc(list, func(m mailbox.Mailbox) bool { return m.Address == address })
+	i := slices.IndexFunc(mailboxes, func(m mailbox.Mailbox) bool { return m.Address == address })
 	if i < 0 {
-		t.Fatalf("the mailboxes are %+v, want one with the address %s", list, address)
+		t.Fatalf("the mailboxes are %+v, want one with the address %s", mailboxes, address)
 	}
-	return list[i]
+	return mailboxes[i]
 }
 
 func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
@@ -376,15 +376,16 @@ func TestStageOfCreationDecidesWhetherListedMailboxIsProvisioned(t *testing.T) {
 func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		errs := concurrently(concurrency, func(i int) error {
+		const calls = 20
+		errs := concurrently(calls, func(i int) error {
 			if i%2 == 0 {
 				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), mailbox.MaxPerDomain, now)
 				return err
 			}
 			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})
 		})
-		if n := countWinners(t, errs, nil); n != concurrency || len(addressesOf(t, s, ann)) != 3 {
-			t.Fatalf("%d calls succeeded, want %d; listed are %v, want 3 mailboxes", n, concurrency, addressesOf(t, s, ann))
+		if n := countWinners(t, errs, nil); n != calls || len(addressesOf(t, s, ann)) != 3 {
+			t.Fatalf("%d calls succeeded, want %d; listed are %v, want 3 mailboxes", n, calls, addressesOf(t, s, ann))
 		}
 	})
 }

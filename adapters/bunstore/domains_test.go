@@ -54,17 +54,17 @@ func TestAddedDomainsAreListedByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		empty, err := s.Domains(t.Context(), ann, guid(1))
+		listedBefore, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		for _, name := range []string{"b.test", "c.test", "a.test"} {
 			addDomain(t, s, ann, guid(1), name)
 		}
 		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", domain.MaxPerTenant, now)
 		must(t, "reserve", err)
-		list, err := s.Domains(t.Context(), ann, guid(1))
+		listed, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
-		if len(empty) != 0 || len(list) != 3 || list[0].Name != "a.test" || list[2].Name != "c.test" {
-			t.Fatalf("got %+v, want a.test, b.test and c.test; the list before was %+v, want none", list, empty)
+		if len(listedBefore) != 0 || len(listed) != 3 || listed[0].Name != "a.test" || listed[2].Name != "c.test" {
+			t.Fatalf("got %+v, want a.test, b.test and c.test; the list before was %+v, want none", listed, listedBefore)
 		}
 		_, err = s.Domain(t.Context(), ann, guid(1), "unfinished.test")
 		requireRefusal(t, "unfinished", err, fault.DomainNotFound)
@@ -206,10 +206,10 @@ func TestConcurrentReservationsOfDomainsNeverExceedLimit(t *testing.T) {
 			d.Added = true
 			return s.SaveDomain(t.Context(), ann, d, nil)
 		})
-		list, err := s.Domains(t.Context(), ann, guid(1))
+		listed, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
-		if n := countWinners(t, errs, fault.DomainLimitReached); n != domain.MaxPerTenant || len(list) != n {
-			t.Fatalf("%d calls succeeded and %d domains are stored, want %d", n, len(list), domain.MaxPerTenant)
+		if n := countWinners(t, errs, fault.DomainLimitReached); n != domain.MaxPerTenant || len(listed) != n {
+			t.Fatalf("%d calls succeeded and %d domains are stored, want %d", n, len(listed), domain.MaxPerTenant)
 		}
 	})
 }
