@@ -338,7 +338,7 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 // mailbox with the first address.
 func discoverAndFind(t testing.TB, s *Store, fixture integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
-	discovery := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, Began: discoveryStart}
+	discovery := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
 	for _, address := range addresses {
 		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{Address: address})
 	}

@@ -122,7 +122,7 @@ func TestSessionIsKeptLongerThanItsFlow(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		want, flow := startSession(t, s, ann, 1)
 		must(t, "drop flows", s.DeleteFlows(t.Context(), flow.ExpiresAt.Add(time.Second)))
-		must(t, "drop sessions that expired before the session", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt))
+		must(t, "drop sessions that expired earlier", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt))
 		requireSession(t, s, ann, want)
 		must(t, "drop sessions", s.DeleteConnectSessions(t.Context(), flow.ExpiresAt.Add(time.Second)))
 		_, err := s.ConnectSession(t.Context(), ann, want.ID)
