@@ -34,7 +34,6 @@ type matrixFixture struct {
 	ids             map[string]string // ids of further resources, and an address, by name
 
 	spans         *spanReceiver
-	process       *process
 	db            *sql.DB
 	snapshotQuery string // SQL that returns all rows of the tables that a refused request must not change, as text
 }
@@ -80,9 +79,9 @@ func (c caller) newSigningResources(localParts ...string) accountResources {
 func newMatrixFixture(t *testing.T) *matrixFixture {
 	t.Helper()
 	fixture, dataDir := &matrixFixture{spans: newSpanReceiver(t), ids: map[string]string{}}, t.TempDir()
-	env := append(fixture.spans.env(), "OTEL_BSP_SCHEDULE_DELAY=200", "TENANTRY_WORKER=false")
-	process, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, env, "--limits", "off")
-	fixture.process, fixture.owner = process, seededAccount(t, ready)
+	env := append(fixture.spans.env(), "TENANTRY_WORKER=false")
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, env, "--limits", "off")
+	fixture.owner = seededAccount(t, ready)
 	c := fixture.owner
 	fixture.a, fixture.b = newMatrixAccount(c.newAccount(nil), 2), newMatrixAccount(c.newAccount(nil), 1)
 	fixture.trial, fixture.spare = newMatrixAccount(c.newAccount(object{"key_form": "trial"}), 1), newMatrixAccount(c.newAccount(nil), 1)

@@ -16,26 +16,39 @@ import (
 
 // TestRegistrationHasExactlyTheNeededPermissions checks that the onboarding succeeds with the
 // application permissions of the manifest. If one of them is missing, the onboarding stops at the
-// step that deploy/microsoft365/README.md names for this permission.
+// step that deploy/microsoft365/README.md names for this permission. On a slow machine a step can
+// run out of time, so an unexpected end counts only if a second onboarding ends in the same way.
 func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	t.Parallel()
 	m := readManifest(t, "manifest.json")
 	roles, _ := m.permissions(t)
 	fixture := newRegistrationFixture(t, m)
-	if failedStep := fixture.newConsentedTenant(roles).onboard(); failedStep != "" {
-		t.Fatalf("with all permissions the onboarding stops at %q", failedStep)
+	failedStep := fixture.newConsentedTenant(roles).onboard()
+	if failedStep != "" {
+		failedStep = fixture.newConsentedTenant(roles).onboard()
+	}
+	if failedStep != "" {
+		t.Fatalf("with all permissions the onboarding stops at %q, want it completed", failedStep)
+	}
+	newTenantWithout := func(i int) *consentedTenant {
+		return fixture.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
 	}
 	// Some tenants wait until a permission has taken effect, so all run concurrently.
 	var onboardings sync.WaitGroup
-	for i, role := range roles {
-		tenant := fixture.newConsentedTenant(slices.Delete(slices.Clone(roles), i, i+1))
-		onboardings.Go(func() {
-			if failedStep := tenant.onboard(); failedStep != role.failingStep {
-				t.Errorf("without %s the onboarding stops at %q, the page says %q", role.name, failedStep, role.failingStep)
-			}
-		})
+	failedSteps := make([]string, len(roles))
+	for i := range roles {
+		tenant := newTenantWithout(i)
+		onboardings.Go(func() { failedSteps[i] = tenant.onboard() })
 	}
 	onboardings.Wait()
+	for i, role := range roles {
+		if failedSteps[i] != role.failingStep {
+			failedSteps[i] = newTenantWithout(i).onboard()
+		}
+		if failedSteps[i] != role.failingStep {
+			t.Errorf("without %s the onboarding stops at %q, the page says %q", role.name, failedSteps[i], role.failingStep)
+		}
+	}
 }
 
 // TestBootstrapWaitsForAnAssignedRole checks that a sync is partial while the service lacks its
@@ -53,21 +66,25 @@ func TestBootstrapWaitsForAnAssignedRole(t *testing.T) {
 	}
 	fixture := newRegistrationFixture(t, m)
 	tenant := fixture.newConsentedTenant(withoutAssignment)
-	tenant.confirmConnect()
-	checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial"})
-	if step := tenant.nextStep(); step != "grant_role" {
-		t.Errorf("the next step is %v, want grant_role", step)
-	}
+	tenant.mustConfirmConnect()
+	tenant.eventually("the next step is grant_role", func() bool { // a sync can run out of time before it reads the role
+		checkValues(t, tenant.post(tenant.path("/sync"), nil).object, object{"status": "partial"})
+		return tenant.nextStep() == "grant_role"
+	})
 	// The service assigns the role after the first consent, which includes the permission to assign
 	// roles. The second consent has no such permission, and the role stays assigned.
 	for _, roles := range [][]permission{withAssignment, withoutAssignment} {
 		fixture.setPermissions(roles)
 		tenant.giveConsent()
-		tenant.confirmConnect()
+		tenant.mustConfirmConnect()
 		tenant.mustSync()
 	}
-	if failedStep := tenant.runOnboarding(); failedStep != "" {
-		t.Errorf("with the role assigned the onboarding stops at %q", failedStep)
+	failedStep := tenant.runOnboarding()
+	if failedStep != "" { // a step can run out of time
+		failedStep = tenant.runOnboarding()
+	}
+	if failedStep != "" {
+		t.Errorf("with the role assigned the onboarding stops at %q, want it completed", failedStep)
 	}
 }
 
@@ -186,6 +203,19 @@ func (consented *consentedTenant) confirmConnect() bool {
 	signIn := consented.browser.open(consented.callbackURL).location
 	confirmation := consented.browser.open(consented.browser.signIn(signIn, consented.admin).location)
 	return confirmation.action != "" && consented.browser.submit(confirmation, url.Values{"decision": {"connect"}}).status == http.StatusOK
+}
+
+// mustConfirmConnect confirms until the tenant is connected. On a slow machine the sign-in can run
+// out of time.
+func (consented *consentedTenant) mustConfirmConnect() {
+	consented.t.Helper()
+	consented.eventually("the tenant is connected", func() bool {
+		if consented.confirmConnect() {
+			return true
+		}
+		consented.giveConsent()
+		return false
+	})
 }
 
 // onboard connects the tenant and runs the onboarding. It returns the step that failed, or "".
