@@ -11,8 +11,8 @@ import (
 )
 
 // attempt is one request for a row of the authorization matrix. A row (matrixRow) has an operation,
-// a condition and the expected response. A row about malformed values has one attempt for each
-// value.
+// a condition and the expected response. A row can have several attempts, for example one for each
+// malformed value.
 type attempt struct {
 	account         accountResources  // sends the request
 	auth            []string          // Authorization headers; nil means the account's key
@@ -37,6 +37,7 @@ func (f *matrixFixture) ownRequest(m matrixAccount, op operation) attempt {
 
 func (f *matrixFixture) newIdempotencyKey() string { return fmt.Sprint("matrix-", uniqueNumber.Add(1)) }
 
+// variants returns one attempt for each of these values of a parameter.
 func (a attempt) variants(param string, values ...string) (attempts []attempt) {
 	for _, value := range values {
 		variant := a
@@ -99,33 +100,33 @@ func (f *matrixFixture) malformedIDs(param string) []string {
 // attempts returns the requests for a condition of the matrix. For an unknown condition it returns
 // none, and then the matrix test fails.
 func (f *matrixFixture) attempts(op operation, condition string) []attempt {
-	a := f.ownRequest(f.a, op)
+	own := f.ownRequest(f.a, op)
 	single := func(a attempt) []attempt { return []attempt{a} }
-	foreignIDs, secondIDs := f.b.ids, f.a.second.ids
+	foreignIDs, secondTenantIDs := f.b.ids, f.a.second.ids
 	switch condition {
 	case "no_authorization_header":
-		return single(a.withAuthorization())
+		return single(own.withAuthorization())
 	case "malformed_header_basic_scheme":
-		return single(a.withAuthorization("Basic eDp5"))
+		return single(own.withAuthorization("Basic eDp5"))
 	case "malformed_header_no_space":
-		return []attempt{a.withAuthorization("Bearer" + a.account.key), a.withAuthorization(a.account.key)}
+		return []attempt{own.withAuthorization("Bearer" + own.account.key), own.withAuthorization(own.account.key)}
 	case "two_authorization_headers":
-		return single(a.withAuthorization("Bearer "+a.account.key, "Bearer "+a.account.key))
+		return single(own.withAuthorization("Bearer "+own.account.key, "Bearer "+own.account.key))
 	case "empty_bearer":
-		return []attempt{a.withAuthorization("Bearer"), a.withAuthorization("Bearer "), a.withAuthorization("bearer   ")}
+		return []attempt{own.withAuthorization("Bearer"), own.withAuthorization("Bearer "), own.withAuthorization("bearer   ")}
 	case "bad_key_format":
-		return []attempt{a.withAuthorization("Bearer " + a.account.key[:56]), a.withAuthorization("Bearer " + a.account.key + "0"), a.withAuthorization("Bearer " + strings.ToUpper(a.account.key)),
-			a.withAuthorization("Bearer x" + a.account.key), a.withAuthorization("Bearer " + a.account.key + " x"), a.withAuthorization("Bearer " + strings.Repeat("a", 8<<10))}
+		return []attempt{own.withAuthorization("Bearer " + own.account.key[:56]), own.withAuthorization("Bearer " + own.account.key + "0"), own.withAuthorization("Bearer " + strings.ToUpper(own.account.key)),
+			own.withAuthorization("Bearer x" + own.account.key), own.withAuthorization("Bearer " + own.account.key + " x"), own.withAuthorization("Bearer " + strings.Repeat("a", 8<<10))}
 	case "unknown_key":
-		return single(a.withAuthorization("Bearer " + noSuchKey))
+		return single(own.withAuthorization("Bearer " + noSuchKey))
 	case "rotated_key", "rotated_key_reused":
-		return single(a.withAuthorization("Bearer " + f.rotatedKey))
+		return single(own.withAuthorization("Bearer " + f.rotatedKey))
 	case "unknown_key_and_invalid_body":
-		a.body = `{"domain":`
-		return single(a.withAuthorization("Bearer " + noSuchKey))
+		own.body = `{"domain":`
+		return single(own.withAuthorization("Bearer " + noSuchKey))
 	case "unknown_key_and_no_idempotency_key":
-		a.idempotencyKeys = nil
-		return single(a.withAuthorization("Bearer " + noSuchKey))
+		own.idempotencyKeys = nil
+		return single(own.withAuthorization("Bearer " + noSuchKey))
 	case "lapsed_plan":
 		return single(f.ownRequest(f.lapsed, op))
 	case "lapsed_plan_and_foreign_resource":
@@ -135,100 +136,100 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 	case "legacy_entitlement_trial_key":
 		return single(f.onNewResource(f.ownRequest(f.trial, op), op))
 	case "ceiling_reached":
-		a.account.caller = f.full
-		return single(a)
+		own.account.caller = f.full
+		return single(own)
 	case "over_ceiling_after_downgrade":
 		return single(f.ownRequest(f.downgraded, op))
 	case "unknown_tenant":
-		return a.variants("tenant_id", noSuchID)
+		return own.variants("tenant_id", noSuchID)
 	case "foreign_tenant":
-		return a.variants("tenant_id", foreignIDs["tenant_id"])
+		return own.variants("tenant_id", foreignIDs["tenant_id"])
 	case "unassigned_managed_tenant":
-		return a.variants("tenant_id", f.managed.guid)
+		return own.variants("tenant_id", f.managed.guid)
 	case "formerly_assigned_managed_tenant":
-		return a.variants("tenant_id", f.formerlyManaged.guid)
+		return own.variants("tenant_id", f.formerlyManaged.guid)
 	case "deleted_own_tenant":
-		return a.variants("tenant_id", f.deleted.guid)
+		return own.variants("tenant_id", f.deleted.guid)
 	case "malformed_tenant_id":
-		return a.variants("tenant_id", f.malformedIDs("tenant_id")...)
+		return own.variants("tenant_id", f.malformedIDs("tenant_id")...)
 	case "tenant_resource_id_instead_of_guid":
-		return a.variants("tenant_id", a.ids["tenant_resource_id"])
+		return own.variants("tenant_id", own.ids["tenant_resource_id"])
 	case "own_tenant_guid_upper_case":
-		a = f.onNewResource(a, op)
-		return a.variants("tenant_id", strings.ToUpper(a.ids["tenant_id"]))
+		own = f.onNewResource(own, op)
+		return own.variants("tenant_id", strings.ToUpper(own.ids["tenant_id"]))
 	case "unknown_domain_name":
-		return a.variants("domain_name", noSuchZone)
+		return own.variants("domain_name", noSuchZone)
 	case "domain_of_other_own_tenant":
-		return a.variants("domain_name", secondIDs["domain_name"])
+		return own.variants("domain_name", secondTenantIDs["domain_name"])
 	case "foreign_domain_name_under_own_tenant":
-		return a.variants("domain_name", foreignIDs["domain_name"])
+		return own.variants("domain_name", foreignIDs["domain_name"])
 	case "domain_name_case_and_trailing_dot":
-		return a.variants("domain_name", strings.ToUpper(a.ids["domain_name"])+".")
+		return own.variants("domain_name", strings.ToUpper(own.ids["domain_name"])+".")
 	case "own_domain_name_under_foreign_tenant", "own_mailbox_under_foreign_tenant":
-		return a.variants("tenant_id", foreignIDs["tenant_id"])
+		return own.variants("tenant_id", foreignIDs["tenant_id"])
 	case "unknown_domain_in_body.domain":
-		return single(a.withBodyDomain(noSuchZone))
+		return single(own.withBodyDomain(noSuchZone))
 	case "foreign_domain_in_body.domain":
-		return single(a.withBodyDomain(foreignIDs["domain_name"]))
+		return single(own.withBodyDomain(foreignIDs["domain_name"]))
 	case "domain_of_other_own_tenant_in_body.domain":
-		return single(a.withBodyDomain(secondIDs["domain_name"]))
+		return single(own.withBodyDomain(secondTenantIDs["domain_name"]))
 	case "unknown_domain_in_domain_scope":
-		return single(a.withDomainScope(op, noSuchZone))
+		return single(own.withDomainScope(op, noSuchZone))
 	case "foreign_domain_in_domain_scope":
-		return single(a.withDomainScope(op, foreignIDs["domain_name"]))
+		return single(own.withDomainScope(op, foreignIDs["domain_name"]))
 	case "domain_of_other_own_tenant_in_domain_scope":
-		return single(a.withDomainScope(op, secondIDs["domain_name"]))
+		return single(own.withDomainScope(op, secondTenantIDs["domain_name"]))
 	case "unknown_tenant_in_query":
-		return single(a.withTenantQuery(noSuchID))
+		return single(own.withTenantQuery(noSuchID))
 	case "foreign_tenant_in_query":
-		return single(a.withTenantQuery(foreignIDs["tenant_id"]))
+		return single(own.withTenantQuery(foreignIDs["tenant_id"]))
 	case "unassigned_managed_tenant_in_query":
-		return single(a.withTenantQuery(f.managed.guid))
+		return single(own.withTenantQuery(f.managed.guid))
 	case "unknown_mailbox_under_own_tenant", "unknown_mailbox_under_own_integration":
-		return a.variants("mailbox_id", noSuchID)
+		return own.variants("mailbox_id", noSuchID)
 	case "foreign_mailbox_under_own_tenant", "foreign_mailbox_under_own_integration":
-		return a.variants("mailbox_id", foreignIDs["mailbox_id"])
+		return own.variants("mailbox_id", foreignIDs["mailbox_id"])
 	case "mailbox_of_other_own_tenant":
-		return a.variants("mailbox_id", secondIDs["mailbox_id"])
+		return own.variants("mailbox_id", secondTenantIDs["mailbox_id"])
 	case "malformed_mailbox_id":
-		return a.variants("mailbox_id", f.malformedIDs("mailbox_id")...)
+		return own.variants("mailbox_id", f.malformedIDs("mailbox_id")...)
 	case "unknown_domain_id":
-		return a.variants("domain_id", noSuchID)
+		return own.variants("domain_id", noSuchID)
 	case "foreign_domain_id":
-		return a.variants("domain_id", foreignIDs["domain_id"])
+		return own.variants("domain_id", foreignIDs["domain_id"])
 	case "malformed_domain_id":
-		return a.variants("domain_id", f.malformedIDs("domain_id")...)
+		return own.variants("domain_id", f.malformedIDs("domain_id")...)
 	case "domain_id_of_unassigned_managed_tenant":
-		return a.variants("domain_id", f.ids["managed"])
+		return own.variants("domain_id", f.ids["managed"])
 	case "domain_id_of_deleted_tenant":
-		return a.variants("domain_id", f.ids["deleted"])
+		return own.variants("domain_id", f.ids["deleted"])
 	case "unknown_connect_session":
-		return a.variants("connect_session_id", noSuchID)
+		return own.variants("connect_session_id", noSuchID)
 	case "foreign_connect_session":
-		return a.variants("connect_session_id", foreignIDs["connect_session_id"])
+		return own.variants("connect_session_id", foreignIDs["connect_session_id"])
 	case "malformed_connect_session_id":
-		return a.variants("connect_session_id", f.malformedIDs("connect_session_id")...)
+		return own.variants("connect_session_id", f.malformedIDs("connect_session_id")...)
 	case "unknown_run":
-		return a.variants("run_id", noSuchID)
+		return own.variants("run_id", noSuchID)
 	case "foreign_run":
-		return a.variants("run_id", foreignIDs["run_id"])
+		return own.variants("run_id", foreignIDs["run_id"])
 	case "malformed_run_id":
-		return a.variants("run_id", f.malformedIDs("run_id")...)
+		return own.variants("run_id", f.malformedIDs("run_id")...)
 	case "unknown_job":
-		return a.variants("job_id", noSuchID)
+		return own.variants("job_id", noSuchID)
 	case "foreign_job":
-		return a.variants("job_id", foreignIDs["job_id"])
+		return own.variants("job_id", foreignIDs["job_id"])
 	case "malformed_job_id":
-		return a.variants("job_id", f.malformedIDs("job_id")...)
+		return own.variants("job_id", f.malformedIDs("job_id")...)
 	case "own_job_of_since_unassigned_tenant":
-		return a.variants("job_id", f.ids["returned job"])
+		return own.variants("job_id", f.ids["returned job"])
 	case "valid_key_user_email_of_other_account":
-		a.path += "?user_email=" + f.b.email
-		return single(a)
+		own.path += "?user_email=" + f.b.email
+		return single(own)
 	case "valid_key", "any_on_public_listener", "list_isolation":
-		return single(a)
+		return single(own)
 	}
-	if attempts := f.integrationAttempts(a, condition); len(attempts) > 0 {
+	if attempts := f.integrationAttempts(own, condition); len(attempts) > 0 {
 		return attempts
 	}
 	return f.idempotencyAttempts(op, condition)
@@ -252,7 +253,7 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 	a := f.onNewResource(f.ownRequest(f.a, op), op)
 	sendFirst := func(t *testing.T, a attempt) {
 		if got := f.send(t, op, a); got.status != 200 {
-			t.Errorf("the first request is answered %d %s, want 200", got.status, got.raw)
+			t.Errorf("the first request with the Idempotency-Key is answered %d %s, want 200", got.status, got.raw)
 		}
 	}
 	switch condition {
@@ -263,9 +264,9 @@ func (f *matrixFixture) idempotencyAttempts(op operation, condition string) []at
 		return []attempt{a.withIdempotencyKeys(""), a.withIdempotencyKeys(strings.Repeat("k", 256)), a.withIdempotencyKeys("a b"), a.withIdempotencyKeys("ü"), a.withIdempotencyKeys("one", "two")}
 	case "same_key_value_used_by_other_account":
 		a.prepare = func(t *testing.T, a attempt) {
-			other := f.onNewResource(f.ownRequest(f.b, op), op)
-			other.idempotencyKeys = a.idempotencyKeys
-			sendFirst(t, other)
+			foreign := f.onNewResource(f.ownRequest(f.b, op), op)
+			foreign.idempotencyKeys = a.idempotencyKeys
+			sendFirst(t, foreign)
 		}
 	case "replay_own_key", "replay_after_resource_is_gone":
 		a.prepare = sendFirst
@@ -315,7 +316,7 @@ func (f *matrixFixture) addIntegrations(t *testing.T) {
 			account.setPlan(object{"plan": "complete", "active": true})
 		}
 		account.ids["unconnected_mailbox_id"] = account.get(account.path("/mailboxes")).objects("mailboxes")[1].text("id")
-		if account != &f.downgraded.accountResources { // with more tenants than slots, it may not begin a session
+		if account != &f.downgraded.accountResources { // an account with more tenants than slots may not begin a session
 			account.addIntegration()
 		} else {
 			account.ids["integration_id"], account.ids["session_id"] = account.post("/v1/integrations", account.integrationBody(matrixPlatform)).text("id"), noSuchID
@@ -385,8 +386,9 @@ func (f *matrixFixture) integrationAttempts(a attempt, condition string) []attem
 }
 
 // onNewIntegration returns the attempt for a new integration and a mailbox without a connection, if
-// the operation deletes something or begins a session. Before it begins a session, it deletes the
-// integrations of earlier attempts, because they can have a session for the mailbox.
+// the operation deletes something or begins a session. For an operation that begins a session,
+// onNewIntegration first deletes the integrations of earlier attempts, because they can have a
+// session for the mailbox.
 func (f *matrixFixture) onNewIntegration(a attempt, op operation) attempt {
 	beginsSession := strings.HasSuffix(op.path, "/init")
 	if !beginsSession && op.method != "DELETE" {
@@ -394,8 +396,8 @@ func (f *matrixFixture) onNewIntegration(a attempt, op operation) attempt {
 	}
 	a.ids = maps.Clone(a.ids)
 	a.ids["mailbox_id"] = a.ids["unconnected_mailbox_id"]
-	for _, i := range a.account.get("/v1/integrations").objects("integrations") {
-		if id := i.text("id"); beginsSession && id != a.account.ids["integration_id"] && id != f.ids["other integration"] {
+	for _, integration := range a.account.get("/v1/integrations").objects("integrations") {
+		if id := integration.text("id"); beginsSession && id != a.account.ids["integration_id"] && id != f.ids["other integration"] {
 			a.account.expect("DELETE", "/v1/integrations/"+id, nil, 200, "")
 		}
 	}

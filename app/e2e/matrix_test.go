@@ -30,12 +30,13 @@ import (
 // its service has no rate limits. TestEveryRateLimitIsEnforced covers these rows.
 const rateLimitExceeded = "rate_limit_exceeded"
 
-// otherRoutes are the requests of the matrix that the OpenAPI document does not describe.
-var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
+// undocumentedRequests are the requests of the matrix that the OpenAPI document does not describe.
+var undocumentedRequests = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
-// additions are the operations that are not in the matrix, with their rate limit buckets. Tests of
-// package httpapi cover them: TestEveryOperationChecksTheKey, keys_test.go and webhooks_test.go.
-var additions = map[string]string{
+// bucketsOutsideMatrix are the rate-limit buckets of the operations that are not in the matrix.
+// Tests of package httpapi cover these operations: TestEveryOperationChecksTheKey, keys_test.go and
+// webhooks_test.go.
+var bucketsOutsideMatrix = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",
 	"GET /v1/webhooks": "read", "GET /v1/webhooks/{webhook_id}": "read", "GET /v1/webhooks/{webhook_id}/deliveries": "read",
@@ -73,8 +74,9 @@ func readMatrix(t *testing.T) (rows []matrixRow) {
 	return rows
 }
 
-// TestEveryOperationIsInTheMatrix checks that each operation has rows or is in additions, and that
-// each row has a known route. The tests that testedElsewhere returns must exist.
+// TestEveryOperationIsInTheMatrix checks that each operation has rows or is in
+// bucketsOutsideMatrix, and that each row has a known route. The tests that testedElsewhere returns
+// must exist.
 func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	t.Parallel()
 	d, err := publishedDocument()
@@ -86,12 +88,12 @@ func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		documented[name] = true
-		if !listed[name] && additions[name] == "" {
+		if !listed[name] && bucketsOutsideMatrix[name] == "" {
 			t.Errorf("%s has no rows in the matrix", name)
 		}
 	}
 	for name := range listed {
-		if !documented[name] && !slices.Contains(otherRoutes, name) && name != consentCallback {
+		if !documented[name] && !slices.Contains(undocumentedRequests, name) && name != consentCallback {
 			t.Errorf("the matrix has %s, the document does not", name)
 		}
 	}
@@ -142,7 +144,7 @@ type matrixRun struct {
 	latest  databaseSnapshot     // the state after the last request
 }
 
-// runRow sends the requests of a row and checks the answers and their effects.
+// runRow sends the requests of a row and checks the answers and the effects of the requests.
 func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 	r.rows++
 	attempts := r.attempts(row.op, row.condition)
@@ -182,9 +184,9 @@ func (r *matrixRun) runRow(t *testing.T, row matrixRow) {
 	if row.twinCondition != "" {
 		answers = append(r.answers[row.key(row.twinCondition)], answers...)
 	}
-	for _, other := range answers {
-		if row.status == "404" && other != answers[0] {
-			t.Errorf("the answers differ:\n%s\nand\n%s", other, answers[0])
+	for _, answer := range answers {
+		if row.status == "404" && answer != answers[0] {
+			t.Errorf("the answers are\n%s\nand\n%s, want equal answers", answer, answers[0])
 		}
 	}
 }
@@ -260,7 +262,7 @@ var conditionTests = map[string]string{
 	"same_key_in_flight":                       "TestConcurrentRequestsWithOneKeyRunOnce",
 }
 
-// withDecisions corrects the expectation of a row if a decision after the matrix overrides it.
+// withDecisions corrects the expectation of a row if a later decision overrides the matrix.
 func (row matrixRow) withDecisions() matrixRow {
 	name := row.op.method + " " + row.op.path
 	addsResources := slices.Contains(provisioningOps, name) ||
@@ -363,8 +365,8 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 	}
 }
 
-// provisioningOps are operations that queue jobs. The matrix test does not cover their successes
-// and replays. provisioningTest does.
+// provisioningOps are operations that queue jobs. provisioningTest, and not the matrix test, covers
+// their successes and replays.
 var provisioningOps = []string{"POST /v1/domains/{domain_id}/dns/provision", "POST /v1/dns/provisioning-jobs/{job_id}/retry"}
 
 const provisioningTest = "TestProvisioningRunsOncePerKey"

@@ -110,9 +110,9 @@ var metricsOfOtherTests = map[string][]string{
 // alerts, dashboard and runbooks use. Other tests check that metricsOfOtherTests are exported.
 func TestQueriesNameExportedMetrics(t *testing.T) {
 	t.Parallel()
-	exported, checked := metricsOfBusyService(t), 0
+	exported, queryCount := metricsOfBusyService(t), 0
 	checkQuery := func(where, expression string, shown ...string) {
-		checked++
+		queryCount++
 		for _, wrong := range exported.unknownNames(expression, shown...) {
 			t.Errorf("the query of %s has a wrong name: %s\n%s", where, wrong, expression)
 		}
@@ -124,22 +124,22 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 			exported.addRecordingRule(name, textAt(rule, "expr"))
 		}
 	}
-	d := dashboard(t)
-	for _, panel := range d.objects("panels") {
+	board := dashboard(t)
+	for _, panel := range board.objects("panels") {
 		raw, err := json.Marshal(panel["fieldConfig"])
 		must(t, err)
 		for _, target := range panel.objects("targets") {
 			checkQuery(textAt(panel, "title"), textAt(target, "expr"), append(submatches(legendLabel, textAt(target, "legendFormat")), submatches(linkLabel, string(raw))...)...)
 		}
 	}
-	for _, variable := range objectAt(d, "templating").objects("list") {
+	for _, variable := range objectAt(board, "templating").objects("list") {
 		if match := labelValues.FindStringSubmatch(textAt(variable, "definition")); match != nil {
 			checkQuery(textAt(variable, "name"), match[1], match[2])
 		} else if textAt(variable, "type") == "query" {
 			t.Errorf("the dashboard variable %s has the unsupported query %q", textAt(variable, "name"), textAt(variable, "definition"))
 		}
 	}
-	for _, annotation := range objectAt(d, "annotations").objects("list") {
+	for _, annotation := range objectAt(board, "annotations").objects("list") {
 		checkQuery(textAt(annotation, "name"), textAt(annotation, "expr"))
 	}
 	for path, page := range runbookPages(t) {
@@ -152,8 +152,8 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 			}
 		}
 	}
-	if checked < 120 {
-		t.Errorf("only %d queries were found, want at least 120", checked)
+	if queryCount < 120 {
+		t.Errorf("only %d queries were found, want at least 120", queryCount)
 	}
 }
 
@@ -177,7 +177,7 @@ func runbookPages(t *testing.T) map[string]string {
 // runbook linked from the dashboard exists.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
-	pages, index, tests := runbookPages(t), fileText(t, runbookFolder+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
+	pages, index, promtoolTests := runbookPages(t), fileText(t, runbookFolder+"/README.md"), fileText(t, strings.Replace(alertsFile, ".yaml", "_test.yaml", 1))
 	panels := map[string]bool{}
 	for _, panel := range dashboard(t).objects("panels") {
 		panels[textAt(panel, "title")] = textAt(panel, "type") != "row"
@@ -201,7 +201,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		if severity != "critical" && severity != "warning" || textAt(rule, "for") == "" || textAt(rule, "annotations.summary") == "" || textAt(rule, "annotations.description") == "" {
 			t.Errorf("alert %s lacks a severity, a duration, a summary or a description: %v", name, rule)
 		}
-		if !strings.Contains(tests, `alertname="`+name+`"`) {
+		if !strings.Contains(promtoolTests, `alertname="`+name+`"`) {
 			t.Errorf("no promtool test covers %s", name)
 		}
 	}
@@ -219,11 +219,11 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 				t.Errorf("%s: the command stops at a line that is not JSON: %s", file, command)
 			}
 		}
-		named := submatches(boldTitle, page)
-		if len(named) == 0 {
+		namedPanels := submatches(boldTitle, page)
+		if len(namedPanels) == 0 {
 			t.Errorf("the runbook %s names no panel", file)
 		}
-		for _, title := range named {
+		for _, title := range namedPanels {
 			if !panels[title] {
 				t.Errorf("%s: the dashboard has no panel %q", file, title)
 			}
@@ -304,9 +304,13 @@ var (
 // promQuery has the names in a PromQL expression.
 type promQuery struct {
 	metrics  []string
-	grouped  []string   // labels in grouping clauses
-	matchers [][]string // metric, label and value
+	grouped  []string // labels in grouping clauses
+	matchers []labelMatcher
 }
+
+// labelMatcher is a condition such as metric{label="value"}. value can have alternatives, separated
+// by "|".
+type labelMatcher struct{ metric, label, value string }
 
 // parsePromQuery finds the names in an expression. It parses only as much PromQL as that needs.
 func parsePromQuery(expression string) promQuery {
@@ -327,7 +331,7 @@ func parsePromQuery(expression string) promQuery {
 			q.metrics = append(q.metrics, token)
 			for i += 2; i+2 < len(tokens) && tokens[i] != "}"; i++ {
 				if identifier.MatchString(tokens[i]) {
-					q.matchers = append(q.matchers, []string{token, tokens[i], strings.Trim(tokens[i+2], `"`)})
+					q.matchers = append(q.matchers, labelMatcher{token, tokens[i], strings.Trim(tokens[i+2], `"`)})
 					i += 2
 				}
 			}
@@ -354,13 +358,13 @@ func (metrics exposedMetrics) unknownNames(expression string, shown ...string) (
 		wrong = append(wrong, "no metric at all")
 	}
 	for _, m := range q.matchers {
-		if _, ok := metrics[m[0]][m[1]]; !ok {
-			wrong = append(wrong, m[0]+" has no label "+m[1])
+		if _, ok := metrics[m.metric][m.label]; !ok {
+			wrong = append(wrong, m.metric+" has no label "+m.label)
 		}
-		if known := metrics.knownValues(m[0], m[1]); known != nil {
-			for value := range strings.SplitSeq(m[2], "|") {
+		if known := metrics.knownValues(m.metric, m.label); known != nil {
+			for value := range strings.SplitSeq(m.value, "|") {
 				if !slices.Contains(known, value) {
-					wrong = append(wrong, m[0]+" has no "+m[1]+" "+value)
+					wrong = append(wrong, m.metric+" has no "+m.label+" "+value)
 				}
 			}
 		}
@@ -386,21 +390,21 @@ func TestWrongQueryNamesAreNoticed(t *testing.T) {
 	exported := parseMetrics([]byte("# HELP calls_total x\n" + `calls_total{outcome="done",provider="p"} 1` + "\n" +
 		`circuits{domain="login",state="open"} 0` + "\n" + `took_bucket{le="+Inf",route="/a}b"} 3` + "\nplain 1e+09\n"))
 	exported.addRecordingRule("kept:calls", `increase(calls_total[5m])`)
-	for _, good := range []string{
+	for _, correctQuery := range []string{
 		`calls_total`, `sum by (provider) (rate(calls_total{outcome=~"done|down",job="x"}[$__rate_interval])) / 5 > 0.1`, `plain - time() < 30 * 86400`,
 		`histogram_quantile(0.95, sum by (le, route) (rate(took_bucket{instance=~"$instance"}[5m])))`, `calls_total unless calls_total offset 5m`,
 		`up{job=~"x"} == 0 or absent(up{job=~"x"})`, `max by (job) (plain) and on (job) circuits{state="open"}`, `kept:calls{provider="p"}`,
 	} {
-		if wrong := exported.unknownNames(good, "job"); len(wrong) > 0 {
-			t.Errorf("%s: the wrong names are %v, want none", good, wrong)
+		if wrong := exported.unknownNames(correctQuery, "job"); len(wrong) > 0 {
+			t.Errorf("%s: the wrong names are %v, want none", correctQuery, wrong)
 		}
 	}
-	for _, bad := range []string{
+	for _, wrongQuery := range []string{
 		`call_total`, `rate(calls[5m])`, `sum by (operation) (calls_total)`, `calls_total{operation="x"}`, `calls_total{outcome="dwon"}`, `5 + 5`,
 		`calls_total and on (operation) calls_total`, `circuits{state=~"open|ajar"}`, `kept:calls{route="x"}`, `kept:call`, `plain unless plan offset 5m`,
 	} {
-		if wrong := exported.unknownNames(bad); len(wrong) != 1 {
-			t.Errorf("%s: the wrong names are %v, want one", bad, wrong)
+		if wrong := exported.unknownNames(wrongQuery); len(wrong) != 1 {
+			t.Errorf("%s: the wrong names are %v, want one", wrongQuery, wrong)
 		}
 	}
 	if wrong := exported.unknownNames("plain", "provider"); len(wrong) != 1 {

@@ -52,47 +52,48 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	d := document{raw: raw, scopes: map[operation]string{}}
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		return d, err
+	published := document{raw: raw, scopes: map[operation]string{}}
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return published, err
 	}
-	for path, item := range doc["paths"].(map[string]any) {
+	for path, item := range content["paths"].(map[string]any) {
 		for method, described := range item.(map[string]any) {
 			op := operation{strings.ToUpper(method), path}
-			d.operations = append(d.operations, op)
-			d.scopes[op], _ = described.(map[string]any)["x-required-scope"].(string)
+			published.operations = append(published.operations, op)
+			published.scopes[op], _ = described.(map[string]any)["x-required-scope"].(string)
 		}
 	}
-	messages := object(doc["webhooks"].(map[string]any))
-	d.messageTypeCount = len(messages)
+	messages := object(content["webhooks"].(map[string]any))
+	published.messageTypeCount = len(messages)
 	for kind, item := range messages {
 		object(item.(map[string]any)).valueAt("post.requestBody.content").(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)["additionalProperties"] = false
-		doc["paths"].(map[string]any)[messagePath+kind] = item
+		content["paths"].(map[string]any)[messagePath+kind] = item
 	}
-	delete(doc, "webhooks")
-	slices.SortFunc(d.operations, func(a, b operation) int {
+	delete(content, "webhooks")
+	slices.SortFunc(published.operations, func(a, b operation) int {
 		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
 	})
-	for _, s := range doc["components"].(map[string]any)["schemas"].(map[string]any) {
+	for _, s := range content["components"].(map[string]any)["schemas"].(map[string]any) {
 		if schema := s.(map[string]any); schema["properties"] != nil {
 			schema["additionalProperties"] = false
 		}
 	}
-	closedDocument, err := json.Marshal(doc)
+	closedDocument, err := json.Marshal(content)
 	if err != nil {
-		return d, err
+		return published, err
 	}
 	parsed, err := libopenapi.NewDocument(closedDocument)
 	if err != nil {
-		return d, err
+		return published, err
 	}
-	check, errs := validator.NewValidator(parsed)
-	d.validator = check
-	return d, errors.Join(errs...)
+	documentValidator, errs := validator.NewValidator(parsed)
+	published.validator = documentValidator
+	return published, errors.Join(errs...)
 })
 
-// validatorMutex serializes validation, because the validator compiles schemas while it validates.
+// validatorMutex serializes validations, because the validator compiles schemas during a
+// validation.
 var validatorMutex sync.Mutex
 
 // checkDocumented checks a response against the rules for all responses. If the document has the
@@ -150,9 +151,9 @@ func checkProblem(got reply) error {
 	case got.header.Get("Content-Type") != "application/problem+json":
 		return fmt.Errorf("an error has the content type %q, want application/problem+json", got.header.Get("Content-Type"))
 	case got.valueAt("type") != "/docs/errors/"+got.code() || got.code() == "":
-		return errors.New("no code, or the type of a different code")
+		return errors.New("the error has no code, or its type belongs to a different code")
 	case got.text("title") == "" || got.text("detail") == "":
-		return errors.New("no title or detail")
+		return errors.New("the error lacks a title or a detail")
 	case got.valueAt("status") != float64(got.status) || got.valueAt("request_id") != got.header.Get("X-Request-ID"):
 		return errors.New("the member status or request_id differs from the status line or the header of the response")
 	case got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "":
@@ -241,13 +242,13 @@ func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
 func TestGeneratedClientsOnboardATenant(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Dir(testserver.Program(t, "clients/smoke"))
-	for name, args := range map[string][]string{"go": {"./smoke"}, "typescript": {"node", "smoke.js"}} {
-		t.Run(name, func(t *testing.T) {
+	for language, command := range map[string][]string{"go": {"./smoke"}, "typescript": {"node", "smoke.js"}} {
+		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			c := sharedSandbox(t).newAccount(nil)
 			tenant := c.newTenant(nil)
 			zone := c.newZone()
-			cmd := exec.Command(args[0], args[1:]...)
+			cmd := exec.Command(command[0], command[1:]...)
 			cmd.Dir = folder
 			cmd.Env = append(os.Environ(), "TENANTRY_URL="+c.ready.APIURL, "TENANTRY_KEY="+c.key,
 				"TENANTRY_CONTROL="+c.ready.ControlURL, "TENANTRY_TENANT="+tenant.guid, "TENANTRY_DOMAIN="+zone)
@@ -260,9 +261,9 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 }
 
 // TestAPITakesNoDNSCredential checks that no request body has a member with one of the names of
-// accountFields. The exception is api_key of a sending platform. It also checks that DNS operations
-// take no body members, that no integration can be added at a DNS provider, and that paths such as
-// /v1/dns-connections have no route.
+// accountFields. The exception is api_key of a sending platform. The test also checks that DNS
+// operations take no body members, that no integration can be added at a DNS provider, and that
+// paths such as /v1/dns-connections have no route.
 func TestAPITakesNoDNSCredential(t *testing.T) {
 	t.Parallel()
 	document, err := publishedDocument()

@@ -42,10 +42,10 @@ func TestAccountCloseAsksForConfirmation(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	for _, tt := range []struct {
-		typed  string // "" means Ctrl-C
-		code   int
-		status string
+	for _, tc := range []struct {
+		typed    string // "" means Ctrl-C
+		exitCode int
+		status   string
 	}{
 		{"\n", cli.ExitRefused, "active"},
 		{"n\n", cli.ExitRefused, "active"},
@@ -55,11 +55,11 @@ func TestAccountCloseAsksForConfirmation(t *testing.T) {
 		{"Y\n", 0, "closed"},
 	} {
 		userSide, commandSide := newTerminal(t)
-		code, stderr := closeFromTerminal(t, env, userSide, commandSide, tt.typed)
-		if code != tt.code || !strings.Contains(stderr, "Close the account") || !strings.Contains(stderr, "ann@example.com") {
-			t.Errorf("%q: exit code %d, want %d and a question that names the account\n%s", tt.typed, code, tt.code, stderr)
+		code, stderr := closeFromTerminal(t, env, userSide, commandSide, tc.typed)
+		if code != tc.exitCode || !strings.Contains(stderr, "Close the account") || !strings.Contains(stderr, "ann@example.com") {
+			t.Errorf("%q: exit code %d, want %d and a question that names the account\n%s", tc.typed, code, tc.exitCode, stderr)
 		}
-		checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"status": tt.status})
+		checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"status": tc.status})
 	}
 }
 
@@ -154,8 +154,8 @@ func TestPluginAddWithoutWriteAccessIsExplained(t *testing.T) {
 }
 
 // TestDoctorFindsThatTheDatabaseCannotBeWritten runs doctor as a user who may only read the
-// database. The check must fail. Its fix must be a different user, because a different mode of the
-// file could lock out the user of the service.
+// database. The check must fail. Its fix must be to run doctor as the user of the service. To
+// change the mode of the file could lock out this user.
 func TestDoctorFindsThatTheDatabaseCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	dataDir := filepath.Join(t.TempDir(), "data")
@@ -191,7 +191,7 @@ func runAsDifferentUser(t *testing.T, dataDir string, args ...string) commandRes
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534} // usually the user nobody
 		makeEnterable(t, dataDir)
 		makeEnterable(t, requirePrograms(t, releaseBuild).folder)
 	}

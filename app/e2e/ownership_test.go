@@ -87,9 +87,9 @@ func (tenant accountTenant) newTestedWebhook() string {
 }
 
 // foreignValues returns values of a parameter that must all get the same response, for example the
-// values of the other account, unknown values and malformed values.
-func (r accountResources) foreignValues(other accountResources, param string) []string {
-	foreignID := other.ids[param]
+// values of a foreign account, unknown values and malformed values.
+func (r accountResources) foreignValues(foreign accountResources, param string) []string {
+	foreignID := foreign.ids[param]
 	values := []string{foreignID, strings.ToUpper(foreignID)}
 	if param == "domain_name" {
 		return append(values, foreignID+".", "unknown.example", "nodots", "%2e%2e", "a%00.example", "%ff.example", "-",
@@ -98,7 +98,7 @@ func (r accountResources) foreignValues(other accountResources, param string) []
 	values = append(values, noSuchID, strings.ReplaceAll(foreignID, "-", ""), "{"+foreignID+"}", "urn:uuid:"+foreignID, foreignID+"0", "x", "0", "%20", "%00", "a%2Fb",
 		"%ff", strings.Repeat("9", 300), "00000000-0000-0000-0000-000000000000", "'%20OR%201=1--")
 	if param == "tenant_id" {
-		values = append(values, r.get(r.path("")).text("id"), other.get(other.path("")).text("id"))
+		values = append(values, r.get(r.path("")).text("id"), foreign.get(foreign.path("")).text("id"))
 	}
 	return values
 }
@@ -111,10 +111,10 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	// Without a worker, no provider is called in the background.
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"})
 	c := seededAccount(t, ready)
-	first, second := c.newResources(), c.newResources()
-	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), first, second)
-	first.addIntegration()
-	second.addIntegration()
+	accountA, accountB := c.newResources(), c.newResources()
+	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), accountA, accountB)
+	accountA.addIntegration()
+	accountB.addIntegration()
 	document, err := publishedDocument()
 	must(t, err)
 	c.control("DELETE", "/calls", nil)
@@ -125,13 +125,13 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("the path of %s names no owned resource, and unownedOperations does not list it", name)
 		}
 		for _, param := range params {
-			if notFoundCodes[param] == "" || first.ids[param] == "" {
+			if notFoundCodes[param] == "" || accountA.ids[param] == "" {
 				t.Errorf("%s has no ownership cases for %s", name, param)
 				continue
 			}
 			t.Run(name+" "+param, func(t *testing.T) {
-				first.checkIndistinguishable(t, second, op, param)
-				second.checkIndistinguishable(t, first, op, param)
+				accountA.checkIndistinguishable(t, accountB, op, param)
+				accountB.checkIndistinguishable(t, accountA, op, param)
 			})
 		}
 	}
@@ -140,7 +140,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 			t.Errorf("the provider %s was called: %v, want no call", provider, calls)
 		}
 	}
-	for _, resources := range []accountResources{first, second} {
+	for _, resources := range []accountResources{accountA, accountB} {
 		checkValues(t, resources.get(resources.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
 		checkValues(t, resources.get("/v1/integrations/"+resources.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
 	}
@@ -154,17 +154,17 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"}, "--limits", "off")
 	c := seededAccount(t, ready)
-	first, second := c.newResources(), c.newResources()
+	own, foreign := c.newResources(), c.newResources()
 	file := filepath.Join(folder, "tenantry.db")
-	addWaitingRuns(t, file, first, second)
-	first.addIntegration()
-	first.post(first.path("/mailbox-limits"), object{"daily_send_limit": 25})
+	addWaitingRuns(t, file, own, foreign)
+	own.addIntegration()
+	own.post(own.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	document, err := publishedDocument()
 	must(t, err)
 	withBounds := func(bounds object) accountResources {
-		resources, body := first, object{"name": "bounded", "scopes": []string{"*"}}
+		resources, body := own, object{"name": "bounded", "scopes": []string{"*"}}
 		maps.Copy(body, bounds)
-		resources.key = first.post("/v1/keys", body).text("api_key")
+		resources.key = own.post("/v1/keys", body).text("api_key")
 		return resources
 	}
 	forOtherTenant := withBounds(object{"tenant_ids": []string{noSuchID}})
@@ -172,8 +172,8 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	keyWriter := withBounds(object{"scopes": []string{"keys:write"}})
 	fromOtherNetwork := withBounds(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
 	reader := withBounds(object{"scopes": slices.DeleteFunc(access.Strings(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
-	expired := first
-	expired.key = addExpiredKey(t, file, first)
+	expired := own
+	expired.key = addExpiredKey(t, file, own)
 	for _, op := range document.operations {
 		name := op.method + " " + op.path
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			if (op.method == "POST" || op.method == "PATCH") && body == nil {
 				body = object{}
 			}
-			path := fillPath(op.path, first.ids)
+			path := fillPath(op.path, own.ids)
 			fromOtherNetwork.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
 			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
 				t.Errorf("the refusal does not say that the key has expired: %s", got.raw)
@@ -192,21 +192,21 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			} else {
 				reader.caller.withT(t).expect(op.method, path, body, 200, "")
 			}
-			otherScope := auditReader
+			keyWithOtherScope := auditReader
 			if strings.HasPrefix(op.path, "/v1/audit") {
-				otherScope = keyWriter
+				keyWithOtherScope = keyWriter
 			}
 			if name != "GET /v1/me" {
-				otherScope.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
+				keyWithOtherScope.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
 			}
 			for _, param := range pathParameters(op.path) {
 				if param == "integration_id" || param == "key_id" {
 					continue
 				}
 				got := forOtherTenant.caller.withT(t).expect(op.method, path, body, 404, notFoundCodes[param])
-				ids := maps.Clone(first.ids)
-				ids[param] = second.ids[param]
-				want := first.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
+				ids := maps.Clone(own.ids)
+				ids[param] = foreign.ids[param]
+				want := own.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 				if got.comparable() != want.comparable() {
 					t.Errorf("the answer for a hidden resource is\n%s\nand for another account's resource\n%s", got.comparable(), want.comparable())
 				}
@@ -237,27 +237,27 @@ func addExpiredKey(t *testing.T, file string, owner accountResources) string {
 }
 
 // checkIndistinguishable checks that an operation gives the same answer to all foreignValues of one
-// parameter. The other parameters have the caller's own ids. If param is the first parameter, the
-// first request has ids of the other account in all parameters.
-func (r accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
+// parameter. In the remaining parameters the requests have the caller's own ids. If param is the
+// first parameter, the first request has ids of the foreign account in all parameters.
+func (r accountResources) checkIndistinguishable(t *testing.T, foreign accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]
 	if (op.method == "POST" || op.method == "PATCH") && body == nil {
 		body = object{}
 	}
-	first := ""
-	for i, value := range r.foreignValues(other, param) {
+	firstAnswer := ""
+	for i, value := range r.foreignValues(foreign, param) {
 		ids := maps.Clone(r.ids)
 		ids[param] = value
 		if i == 0 && param == pathParameters(op.path)[0] {
-			ids = other.ids
+			ids = foreign.ids
 		}
 		got := r.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
 		if i == 0 {
-			first = got.comparable()
+			firstAnswer = got.comparable()
 		}
-		if got.comparable() != first {
-			t.Errorf("the answer to %q differs from the answer to an id of a different account:\n%s\nand\n%s", value, got.comparable(), first)
+		if got.comparable() != firstAnswer {
+			t.Errorf("the answer to %q differs from the answer to an id of a different account:\n%s\nand\n%s", value, got.comparable(), firstAnswer)
 		}
 	}
 }
@@ -282,16 +282,16 @@ func TestForeignDomainInABodyLooksUnknown(t *testing.T) {
 	// Without a worker, the platform is not called in the background.
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_WORKER=false"}, "--no-seed")
 	c := seededAccount(t, ready)
-	first, second := c.newResources(), c.newResources()
+	own, foreign := c.newResources(), c.newResources()
 	c.control("DELETE", "/calls", nil)
 	answers := map[string]bool{}
-	for _, name := range []string{second.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
+	for _, name := range []string{foreign.ids["domain_name"], "unknown.example", "nodots", "", "onmicrosoft.com"} {
 		body := mailboxesBody("example.com", "ada")
 		body["domain"] = name
-		answers[first.expect("POST", first.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
+		answers[own.expect("POST", own.path("/mailboxes"), body, 404, "domain_not_found").comparable()] = true
 	}
 	if len(answers) != 1 {
-		t.Errorf("the answers differ: %v", slices.Collect(maps.Keys(answers)))
+		t.Errorf("the answers differ, want equal answers: %v", slices.Collect(maps.Keys(answers)))
 	}
 	if calls := c.control("GET", "/calls?provider=microsoft365", nil); strings.TrimSpace(string(calls.raw)) != "[]" {
 		t.Errorf("the platform was called: %s, want no call", calls.raw)

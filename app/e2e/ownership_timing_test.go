@@ -59,9 +59,9 @@ type stopwatch struct {
 	host   string
 }
 
-func newStopwatch(t *testing.T, api string) *stopwatch {
+func newStopwatch(t *testing.T, apiURL string) *stopwatch {
 	t.Helper()
-	host := strings.TrimPrefix(api, "http://")
+	host := strings.TrimPrefix(apiURL, "http://")
 	conn, err := net.Dial("tcp", host)
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -97,10 +97,10 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 
 // measureKinds sends a request with each kind of value in each round, in a random order. It returns
 // the durations by kind, in microseconds.
-func (timed timedOperation) measureKinds(s *stopwatch, own, other accountResources, rounds int) map[string][]float64 {
+func (timed timedOperation) measureKinds(s *stopwatch, own, foreign accountResources, rounds int) map[string][]float64 {
 	s.t.Helper()
 	paths, names := map[string]string{}, []string{}
-	for kind, value := range timedValues(timed.param, other.ids[timed.param]) {
+	for kind, value := range timedValues(timed.param, foreign.ids[timed.param]) {
 		ids := maps.Clone(own.ids)
 		ids[timed.param] = value
 		paths[kind], names = fillPath(timed.op.path, ids), append(names, kind)
@@ -124,9 +124,9 @@ func (timed timedOperation) measureKinds(s *stopwatch, own, other accountResourc
 
 // distinguishablePairs measures an operation and returns the pairs of kinds whose durations differ
 // noticeably.
-func (timed timedOperation) distinguishablePairs(s *stopwatch, own, other accountResources, rounds int) (differ []string) {
+func (timed timedOperation) distinguishablePairs(s *stopwatch, own, foreign accountResources, rounds int) (differ []string) {
 	s.t.Helper()
-	durations := timed.measureKinds(s, own, other, rounds)
+	durations := timed.measureKinds(s, own, foreign, rounds)
 	names := slices.Sorted(maps.Keys(durations))
 	for i, a := range names {
 		for _, b := range names[i+1:] {
@@ -158,15 +158,15 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, append(args, "--no-seed")...)
 			c := seededAccount(t, ready)
-			own, other := c.newResources(), c.newResources()
+			own, foreign := c.newResources(), c.newResources()
 			for _, timed := range timedOperations {
 				s := newStopwatch(t, ready.APIURL)
-				first := timed.distinguishablePairs(s, own, other, rounds)
-				if !soak.Enabled() || len(first) == 0 {
+				pairs := timed.distinguishablePairs(s, own, foreign, rounds)
+				if !soak.Enabled() || len(pairs) == 0 {
 					continue
 				}
-				for _, pair := range timed.distinguishablePairs(s, own, other, rounds) {
-					if slices.Contains(first, pair) {
+				for _, pair := range timed.distinguishablePairs(s, own, foreign, rounds) {
+					if slices.Contains(pairs, pair) {
 						t.Errorf("%s %s: the durations distinguish %s", timed.op.method, timed.op.path, pair)
 					}
 				}
@@ -242,14 +242,14 @@ func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 		plain := syntheticDurations(r, 4000, 1)
 		for _, factor := range []float64{1, 1.05, 1.2} {
 			isSlower := factor > 1
-			other := syntheticDurations(r, 4000, factor)
-			for _, d := range []difference{compareSamples(plain, other), compareSamples(other, plain)} {
+			scaled := syntheticDurations(r, 4000, factor)
+			for _, d := range []difference{compareSamples(plain, scaled), compareSamples(scaled, plain)} {
 				if d.isNoticeable() != isSlower {
 					t.Errorf("seed %d, factor %v: noticeable is %v, want %v: %+v", seed, factor, d.isNoticeable(), isSlower, d)
 				}
 			}
-			if d := compareSamples(plain, other); isSlower && d.t >= 0 {
-				t.Errorf("seed %d, factor %v: the sign is wrong: %+v", seed, factor, d)
+			if d := compareSamples(plain, scaled); isSlower && d.t >= 0 {
+				t.Errorf("seed %d, factor %v: t is not negative, although the second sample is slower: %+v", seed, factor, d)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})
 	tenant := c.newConnectedTenant(nil)
-	zone, second := tenant.newVerifiedDomain(), c.newTenant(nil).connect()
+	zone, secondTenant := tenant.newVerifiedDomain(), c.newTenant(nil).connect()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 	// All slots of the account are in use. A new domain needs no free slot.
@@ -62,15 +62,15 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 	mailbox := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0].text("id")
 	tenant.expect("PATCH", tenant.path("/mailboxes/"+mailbox), object{"daily_send_limit": 5}, 200, "")
 	tenant.get(tenant.path("/mailboxes/" + mailbox + "/usage"))
-	tenant.checkTenants(second.guid, tenant.guid)
+	tenant.checkTenants(secondTenant.guid, tenant.guid)
 
-	tenant.expect("DELETE", second.path(""), nil, 200, "")
+	tenant.expect("DELETE", secondTenant.path(""), nil, 200, "")
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "max"))
 }
 
 // TestRevokedConsentAllowsANewLink checks that an account gets a connect link although a tenant
-// with revoked consent uses the account's only slot. This tenant can be connected again. A
-// different tenant cannot be connected.
+// with revoked consent uses the account's only slot. The tenant without consent can be
+// connected again, but a new tenant cannot.
 func TestRevokedConsentAllowsANewLink(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
@@ -78,25 +78,26 @@ func TestRevokedConsentAllowsANewLink(t *testing.T) {
 	tenant.control("POST", "/tenants/"+tenant.guid+"/revoke", object{})
 	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
 	c.get("/v1/tenants/connect-url")
-	other := c.newTenant(nil)
-	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+other.guid+"/consent", "", object{"api_key": c.key})
+	newTenant := c.newTenant(nil)
+	refused := c.do("POST", c.ready.ControlURL+"/tenants/"+newTenant.guid+"/consent", "", object{"api_key": c.key})
 	checkValues(t, refused.object, object{"page_status": 402})
 	tenant.connect()
 	tenant.mustSync()
 	c.checkTenants(tenant.guid)
 }
 
+// TestPlansHaveTenantSlots checks that each plan has a tenant slot, and that legacy_trial has 5.
 func TestPlansHaveTenantSlots(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	for _, plan := range []string{"api_starter", "api_growth", "api_scale", "complete", "legacy_trial"} {
 		c.newAccount(object{"plan": plan}).get("/v1/tenants/connect-url")
 	}
-	small := c.newAccount(object{"plan": "legacy_trial"})
+	trialAccount := c.newAccount(object{"plan": "legacy_trial"})
 	for range 5 {
-		small.newTenant(nil).connect()
+		trialAccount.newTenant(nil).connect()
 	}
-	small.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
+	trialAccount.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 }
 
 const concurrentRequests = 50
@@ -187,39 +188,39 @@ func (pair *replicaPair) countPlatformWrites(method, path, cmdlet string) (n int
 
 // TestResourceLimitsHoldAcrossTwoServers sends 50 concurrent requests to two servers, to create
 // more mailboxes, domains and tenants than are allowed. Afterwards the database has exactly the
-// allowed number of each. It also adds the same domain 50 times: the domain is created once.
+// allowed number of each. The test also adds one domain 50 times: the domain is created once.
 func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	t.Parallel()
 	pair := newReplicaPair(t, "complete", 3)
-	first := pair.servers[0]
-	tenant, admin := pair.newTenant(first)
-	newAdministrator(t, admin).connect(first, pair.key)
+	server := pair.servers[0]
+	tenant, admin := pair.newTenant(server)
+	newAdministrator(t, admin).connect(server, pair.key)
 	path := "/v1/tenants/" + tenant
-	pair.checkEqual("sync", first.callAPI("POST", path+"/sync").text("status"), "completed")
+	pair.checkEqual("sync", server.callAPI("POST", path+"/sync").text("status"), "completed")
 
 	t.Run("mailboxes", func(t *testing.T) {
-		zone := pair.newVerifiedDomain(accountTenant{caller: seededAccount(t, first.ready), guid: tenant})
+		zone := pair.newVerifiedDomain(accountTenant{caller: seededAccount(t, server.ready), guid: tenant})
 		got := pair.sendConcurrently(func(i int, c client) reply {
 			return pair.post(c, path+"/mailboxes", mailboxesBody(zone, fmt.Sprintf("box%d", i)))
 		})
 		pair.checkEqual("answers", got, map[string]int{"200 ": 3, "400 mailbox_limit_reached": concurrentRequests - 3})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM mailboxes"), 3)
-		pair.checkEqual("at the platform", len(first.control("GET", "/tenants/"+tenant, nil).objects("mailboxes")), 3)
+		pair.checkEqual("at the platform", len(server.control("GET", "/tenants/"+tenant, nil).objects("mailboxes")), 3)
 		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/exchange/adminapi/beta/"+tenant+"/InvokeCommand", "New-Mailbox"), 3)
 	})
 	t.Run("the same domain", func(t *testing.T) {
 		got := pair.sendConcurrently(func(_ int, c client) reply { return pair.post(c, path+"/domains", object{"domain": "same.test"}) })
 		pair.checkEqual("answers", got, map[string]int{"200 ": concurrentRequests})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains WHERE name = 'same.test'"), 1)
-		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 2)
+		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 2) // same.test, and the domain of the mailboxes
 	})
-	t.Run("domains", func(t *testing.T) {
+	t.Run("domains", func(t *testing.T) { // the tenant has 2 of the 12 domains that it can have
 		got := pair.sendConcurrently(func(i int, c client) reply {
 			return pair.post(c, path+"/domains", object{"domain": fmt.Sprintf("domain-%d.test", i)})
 		})
 		pair.checkEqual("answers", got, map[string]int{"200 ": 10, "400 domain_limit_reached": concurrentRequests - 10})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains"), 12)
-		pair.checkEqual("at the platform", len(first.control("GET", "/tenants/"+tenant, nil).objects("domains")), 12)
+		pair.checkEqual("at the platform", len(server.control("GET", "/tenants/"+tenant, nil).objects("domains")), 12)
 		pair.checkEqual("created at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 12)
 	})
 	t.Run("tenants", pair.checkTenantLimit)

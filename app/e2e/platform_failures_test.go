@@ -66,19 +66,20 @@ func (o *onboarding) sendAsync(r request) *pendingRequest {
 }
 
 // waitForOperation waits until the simulator has executed an operation more than `before` times. It
-// returns false if the request was answered first.
+// returns false if the request was answered and the operation was not executed.
 func (o *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
 	o.t.Helper()
 	executed := false
 	o.eventually("the platform executes "+operation, func() bool {
+		answered := false
 		select {
 		case <-p.answered:
-			return true
+			answered = true
 		default:
 		}
-		counts, _ := o.operationCounts()
+		counts, _ := o.operationCounts() // after the check for an answer, so that it counts all calls of the request
 		executed = counts[operation] > before
-		return executed
+		return executed || answered
 	})
 	return executed
 }
@@ -111,8 +112,9 @@ func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 				o.t.Fatalf("the request was answered before %s was executed: %d %s", operation, p.reply.status, p.reply.raw)
 			}
 			o.killAndRestart()
-			if <-p.answered; p.err == nil {
-				o.t.Errorf("%s: a killed service answered %d %s", operation, p.reply.status, p.reply.raw)
+			// On a slow machine the request can run out of time before the kill.
+			if <-p.answered; p.err == nil && o.checkInterrupted(operation, p) {
+				o.t.Errorf("%s: the request succeeded, want no answer of the killed service: %s", operation, p.reply.raw)
 			}
 		}
 	})
@@ -199,8 +201,8 @@ func TestPlatformFailuresAreAnswered(t *testing.T) {
 // breaker.
 func checkPlatformErrorCodes(t *testing.T, c caller) {
 	t.Helper()
-	const allCalls = 1000
-	for _, tt := range []struct {
+	const allCalls = 1000 // more than a case makes
+	for _, tc := range []struct {
 		name, kind string
 		details    object
 		status     int
@@ -212,16 +214,16 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 		{"a bad gateway", "status", object{"status": 502, "times": allCalls}, 502, "provider_error"},
 		{"the connection is closed before the call is executed", "drop_before", object{"times": allCalls}, 503, "provider_unavailable"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			tenant := c.withT(t).newTenant(nil).connect()
-			tt.details["match"] = "GET /graph/v1.0/domains"
-			tenant.injectFault(tt.kind, tt.details)
+			tc.details["match"] = "GET /graph/v1.0/domains"
+			tenant.injectFault(tc.kind, tc.details)
 			zone := tenant.newZone()
-			got := tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, tt.status, tt.code)
-			if wait, err := strconv.Atoi(got.header.Get("Retry-After")); (tt.status == 503) != (err == nil && wait >= 1) {
-				t.Errorf("the status %d has the Retry-After %q, want a wait with 503 only", tt.status, got.header.Get("Retry-After"))
+			got := tenant.expect("POST", tenant.path("/domains"), object{"domain": zone}, tc.status, tc.code)
+			if wait, err := strconv.Atoi(got.header.Get("Retry-After")); (tc.status == 503) != (err == nil && wait >= 1) {
+				t.Errorf("the status %d has the Retry-After %q, want a wait with 503 only", tc.status, got.header.Get("Retry-After"))
 			}
-			if tt.name == "throttled" && got.header.Get("Retry-After") != "7" {
+			if tc.name == "throttled" && got.header.Get("Retry-After") != "7" {
 				t.Errorf("Retry-After is %q, want the platform's 7", got.header.Get("Retry-After"))
 			}
 			tenant.control("DELETE", "/faults", nil)

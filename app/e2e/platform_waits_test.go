@@ -17,8 +17,8 @@ const longWait = 3600
 
 // TestReplicasShareWaits checks that a Retry-After which one service gets from the mail platform
 // also delays the calls of a second service with the same Redis. The second service makes no call
-// in the scope of the wait, and still makes calls in other scopes. If it cannot continue, it tells
-// its caller how long to wait.
+// in the scope of the wait, and still makes calls in other scopes. If the second service cannot
+// continue, it tells its caller how long to wait.
 func TestReplicasShareWaits(t *testing.T) {
 	t.Parallel()
 	redis := testserver.NewRedis(t)
@@ -35,16 +35,16 @@ func TestReplicasShareWaits(t *testing.T) {
 		return tenant
 	}
 	type waitCase struct {
-		name, match string
-		behaviour   object
-		throttled   string // the path of the host that asks for the wait
-		other       string // the path of a host that asks for no wait, or ""
-		firstTenant accountTenant
-		otherTenant accountTenant // the tenant that the second service syncs
+		name, match    string
+		behaviour      object
+		throttledPath  string        // the path of the host that asks for the wait
+		freePath       string        // the path of a host that asks for no wait, or ""
+		tenantOfFirst  accountTenant // the tenant that the first service syncs
+		tenantOfSecond accountTenant // the tenant that the second service syncs
 	}
-	inTenant := func(name, match, throttled, other string) waitCase {
+	inTenant := func(name, match, throttledPath, freePath string) waitCase {
 		tenant := connect()
-		return waitCase{name, match, nil, throttled, other, tenant, tenant}
+		return waitCase{name, match, nil, throttledPath, freePath, tenant, tenant}
 	}
 	cases := []waitCase{
 		inTenant("login host", "POST /login/", "/login/", ""),
@@ -56,32 +56,32 @@ func TestReplicasShareWaits(t *testing.T) {
 	// The two services below have no tokens yet, so each begins with a request to the login host.
 	// They run no background jobs, because the jobs would make further calls of the platform.
 	env = append(env, "TENANTRY_WORKER=false")
-	_, first := fixture.serve(env)
-	_, second := fixture.serve(env)
-	for _, tt := range cases {
-		if tt.behaviour != nil {
-			tt.firstTenant.setBehaviour(tt.behaviour)
+	_, firstService := fixture.serve(env)
+	_, secondService := fixture.serve(env)
+	for _, tc := range cases {
+		if tc.behaviour != nil {
+			tc.tenantOfFirst.setBehaviour(tc.behaviour)
 		}
-		owner.control("POST", "/faults", object{"match": tt.match, "kind": "status", "status": http.StatusTooManyRequests, "retry_after": longWait, "times": 1})
+		owner.control("POST", "/faults", object{"match": tc.match, "kind": "status", "status": http.StatusTooManyRequests, "retry_after": longWait, "times": 1})
 		requestsBefore := len(fixture.recordedRequests())
-		first.do("POST", first.ready.APIURL+tt.firstTenant.path("/sync"), key, nil)
+		firstService.do("POST", firstService.ready.APIURL+tc.tenantOfFirst.path("/sync"), key, nil)
 		requestsAfter := len(fixture.recordedRequests())
-		got := second.do("POST", second.ready.APIURL+tt.otherTenant.path("/sync"), key, nil)
+		got := secondService.do("POST", secondService.ready.APIURL+tc.tenantOfSecond.path("/sync"), key, nil)
 		requests := fixture.recordedRequests()
 		if n := countRequests(requests[requestsBefore:requestsAfter], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
-			t.Errorf("%s: %d calls of the first service were throttled, want 1", tt.name, n)
+			t.Errorf("%s: %d calls of the first service were throttled, want 1", tc.name, n)
 		}
-		calls := func(host string) int {
-			return countRequests(requests[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
+		callsTo := func(path string) int {
+			return countRequests(requests[requestsAfter:], func(call platformRequest) bool { return strings.HasPrefix(call.path, path) })
 		}
-		if n := calls(tt.throttled); n != 0 {
-			t.Errorf("%s: the second service made %d calls during the wait, want none", tt.name, n)
+		if n := callsTo(tc.throttledPath); n != 0 {
+			t.Errorf("%s: the second service made %d calls during the wait, want none", tc.name, n)
 		}
-		if tt.other != "" && calls(tt.other) == 0 {
-			t.Errorf("%s: the second service made no call to %s: %d %s", tt.name, tt.other, got.status, got.raw)
+		if tc.freePath != "" && callsTo(tc.freePath) == 0 {
+			t.Errorf("%s: the second service made no call to %s: %d %s", tc.name, tc.freePath, got.status, got.raw)
 		}
-		if wait, _ := strconv.Atoi(got.header.Get("Retry-After")); tt.other == "" && (got.status != http.StatusServiceUnavailable || wait <= longWait/2) {
-			t.Errorf("%s: the second service answers %d with Retry-After %d, want 503 with the rest of the wait: %s", tt.name, got.status, wait, got.raw)
+		if wait, _ := strconv.Atoi(got.header.Get("Retry-After")); tc.freePath == "" && (got.status != http.StatusServiceUnavailable || wait <= longWait/2) {
+			t.Errorf("%s: the second service answers %d with Retry-After %d, want 503 with the rest of the wait: %s", tc.name, got.status, wait, got.raw)
 		}
 	}
 	for _, call := range owner.journal(mailPlatform) {

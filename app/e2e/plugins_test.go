@@ -15,7 +15,8 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// TestOperatorManagesPlugins adds a plugin to a new folder, damages its file and adds it again.
+// TestOperatorManagesPlugins adds a plugin to a new folder, damages and removes its file, and adds
+// it again.
 func TestOperatorManagesPlugins(t *testing.T) {
 	t.Parallel()
 	bundled := filepath.Join(requirePrograms(t, releaseBuild).folder, "plugins", "mail-microsoft365")
@@ -106,9 +107,9 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 		t.Logf("%d requests during the upgrade", requests-before)
 	}
 
-	second := filepath.Join(t.TempDir(), "mail-microsoft365")
-	must(t, os.WriteFile(second, []byte(fileText(t, bundled)+"second"), 0o700)) // the loader ignores bytes after the program
-	upgrade(second, `"the process of a replaced or removed plugin ended"`)
+	healthy := filepath.Join(t.TempDir(), "mail-microsoft365")
+	must(t, os.WriteFile(healthy, []byte(fileText(t, bundled)+"new version"), 0o700)) // the loader ignores bytes after the program
+	upgrade(healthy, `"the process of a replaced or removed plugin ended"`)
 
 	// The command `plugin upgrade` starts this version twice. The third start is the service's and
 	// fails.

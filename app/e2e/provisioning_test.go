@@ -176,15 +176,15 @@ func TestProvisioningRunIsShown(t *testing.T) {
 	checkValues(t, tenant.get("/v1/dns/provisioning-runs?active_only=true&limit=100").object, object{"count": 0, "limit": 100, "runs": "[]"})
 	tenant.expect("POST", "/v1/dns/provisioning-jobs/"+job.text("id")+"/retry", nil, http.StatusConflict, "provisioning_job_not_retryable")
 	tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-	if again := tenant.get("/v1/dns/provisioning-runs?limit=1"); again.objects("runs")[0].text("id") == run {
-		t.Error("the newest run is not the first")
+	if newest := tenant.get("/v1/dns/provisioning-runs?limit=1"); newest.objects("runs")[0].text("id") == run {
+		t.Errorf("the list begins with the older run: %s", newest.raw)
 	}
 }
 
 // TestZoneIsProvisionedAfterItsConflictIsRemoved checks that a zone with an MX record of a
 // different mail server is refused, and that the response lists the record. After the record is
-// removed, the domain is provisioned. Its job waits until Graph shows the domain, and can be retried
-// meanwhile.
+// removed, the domain is provisioned. Its job waits until Graph shows the domain. A retry of the
+// waiting job is accepted.
 func TestZoneIsProvisionedAfterItsConflictIsRemoved(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
@@ -278,7 +278,7 @@ type manyDomains struct {
 // domainsPerAccount is the number of domains of an account, all in its only tenant.
 const domainsPerAccount = 10
 
-// newManyDomains creates accounts with domains, size domains in total.
+// newManyDomains adds size domains, a multiple of domainsPerAccount, to new accounts.
 func newManyDomains(t *testing.T, server *restartingSandbox, size int) *manyDomains {
 	t.Helper()
 	domains := &manyDomains{restartingSandbox: server}
@@ -400,7 +400,7 @@ func provisionOverKills(t *testing.T, server *restartingSandbox, crash func()) {
 	domains.startRuns()
 	for kill := range kills {
 		domains.injectFaults(random)
-		<-time.After(time.Second)
+		<-time.After(time.Second) // so that jobs run before the crash and the kill
 		if kill == 1 {
 			crash()
 		}

@@ -82,7 +82,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	document, err := publishedDocument()
 	must(t, err)
 	buckets := matrixBuckets(t)
-	maps.Copy(buckets, additions)
+	maps.Copy(buckets, bucketsOutsideMatrix)
 	ids := map[string]string{"tenant_id": tenant.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID, "webhook_id": noSuchID, "delivery_id": noSuchID}
 	for _, op := range document.operations {
 		name := op.method + " " + op.path

@@ -300,8 +300,8 @@ var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9
 func permissionRows(t *testing.T) map[string]permission {
 	t.Helper()
 	rows := map[string]permission{}
-	for _, m := range permissionRow.FindAllStringSubmatch(fileText(t, registrationFolder+"README.md"), -1) {
-		rows[m[3]] = permission{m[1], m[2], m[3], m[4], strings.TrimSpace(m[5])}
+	for _, columns := range permissionRow.FindAllStringSubmatch(fileText(t, registrationFolder+"README.md"), -1) {
+		rows[columns[3]] = permission{columns[1], columns[2], columns[3], columns[4], strings.TrimSpace(columns[5])}
 	}
 	return rows
 }

@@ -41,8 +41,8 @@ func (c caller) sendRaw(method, path, body string, headers map[string]string) re
 func TestInvalidRequestsHaveErrorCodes(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	domains := "/v1/tenants/" + strings.Repeat("0", 8) + "/domains"
-	for _, tt := range []struct {
+	domainsPath := "/v1/tenants/" + strings.Repeat("0", 8) + "/domains"
+	for _, tc := range []struct {
 		name, method, path, body string
 		headers                  map[string]string
 		status                   int
@@ -59,29 +59,29 @@ func TestInvalidRequestsHaveErrorCodes(t *testing.T) {
 		{"a key in upper case", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + strings.ToUpper(c.key)}, 401, "invalid_api_key"},
 		{"an unknown key", "GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer tny_live_" + strings.Repeat("0", 48)}, 401, "invalid_api_key"},
 		{"only HTML accepted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html"}, 406, "not_acceptable"},
-		{"no idempotency key", "POST", domains, "{}", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
-		{"a long idempotency key", "POST", domains, "{}", map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}, 400, "invalid_idempotency_key"},
-		{"an idempotency key with a space", "POST", domains, "{}", map[string]string{"Idempotency-Key": "a b"}, 400, "invalid_idempotency_key"},
-		{"the idempotency key is checked before the body", "POST", domains, "nonsense", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
-		{"a form as the body", "POST", domains, "a=b", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
-		{"a body that is too large", "POST", domains, `{"domain":"` + strings.Repeat("x", 64<<10) + `"}`, nil, 413, "request_too_large"},
-		{"malformed JSON", "POST", domains, `{"domain":`, nil, 400, "invalid_request"},
-		{"two JSON values", "POST", domains, `{"domain":"a.example"} {}`, nil, 400, "invalid_request"},
-		{"a repeated member", "POST", domains, `{"domain":"a.example","domain":"a.example"}`, nil, 400, "invalid_request"},
-		{"a member in capitals", "POST", domains, `{"Domain":"a.example"}`, nil, 400, "invalid_request"},
-		{"invalid UTF-8", "POST", domains, "{\"domain\":\"\xff.example\"}", nil, 400, "invalid_request"},
-		{"U+0000", "POST", domains, `{"domain":"a\u0000.example"}`, nil, 400, "invalid_request"},
-		{"17 levels of nesting", "POST", domains, strings.Repeat("[", 17) + strings.Repeat("]", 17), nil, 400, "invalid_request"},
-		{"the body is checked before ownership", "POST", domains, `{}`, nil, 400, "invalid_request"},
-		{"ownership is checked before the domain name", "POST", domains, `{"domain":"com"}`, nil, 404, "tenant_not_found"},
+		{"no idempotency key", "POST", domainsPath, "{}", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
+		{"a long idempotency key", "POST", domainsPath, "{}", map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}, 400, "invalid_idempotency_key"},
+		{"an idempotency key with a space", "POST", domainsPath, "{}", map[string]string{"Idempotency-Key": "a b"}, 400, "invalid_idempotency_key"},
+		{"the idempotency key is checked before the body", "POST", domainsPath, "nonsense", map[string]string{"Idempotency-Key": ""}, 400, "idempotency_key_required"},
+		{"a form as the body", "POST", domainsPath, "a=b", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
+		{"a body that is too large", "POST", domainsPath, `{"domain":"` + strings.Repeat("x", 64<<10) + `"}`, nil, 413, "request_too_large"},
+		{"malformed JSON", "POST", domainsPath, `{"domain":`, nil, 400, "invalid_request"},
+		{"two JSON values", "POST", domainsPath, `{"domain":"a.example"} {}`, nil, 400, "invalid_request"},
+		{"a repeated member", "POST", domainsPath, `{"domain":"a.example","domain":"a.example"}`, nil, 400, "invalid_request"},
+		{"a member in capitals", "POST", domainsPath, `{"Domain":"a.example"}`, nil, 400, "invalid_request"},
+		{"invalid UTF-8", "POST", domainsPath, "{\"domain\":\"\xff.example\"}", nil, 400, "invalid_request"},
+		{"U+0000", "POST", domainsPath, `{"domain":"a\u0000.example"}`, nil, 400, "invalid_request"},
+		{"17 levels of nesting", "POST", domainsPath, strings.Repeat("[", 17) + strings.Repeat("]", 17), nil, 400, "invalid_request"},
+		{"the body is checked before ownership", "POST", domainsPath, `{}`, nil, 400, "invalid_request"},
+		{"ownership is checked before the domain name", "POST", domainsPath, `{"domain":"com"}`, nil, 404, "tenant_not_found"},
 		{"unknown query parameters are ignored", "GET", "/v1/tenants?x=1&x=2", "", nil, 200, ""},
 		{"application/* accepted", "GET", "/v1/tenants", "", map[string]string{"Accept": "text/html, application/*;q=0.1"}, 200, ""},
 		{"the scheme in small letters", "GET", "/v1/tenants", "", map[string]string{"Authorization": "bearer " + c.key}, 200, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := c.withT(t).sendRaw(tt.method, tt.path, tt.body, tt.headers)
-			if got.status != tt.status || got.code() != tt.code {
-				t.Errorf("got %d %q, want %d %q\n%s", got.status, got.code(), tt.status, tt.code, got.raw)
+		t.Run(tc.name, func(t *testing.T) {
+			got := c.withT(t).sendRaw(tc.method, tc.path, tc.body, tc.headers)
+			if got.status != tc.status || got.code() != tc.code {
+				t.Errorf("got %d %q, want %d %q\n%s", got.status, got.code(), tc.status, tc.code, got.raw)
 			}
 			if (got.status == 401) != (got.header.Get("WWW-Authenticate") == "Bearer") {
 				t.Errorf("the answer %d has the WWW-Authenticate %q, want Bearer with 401 only", got.status, got.header.Get("WWW-Authenticate"))
@@ -89,7 +89,7 @@ func TestInvalidRequestsHaveErrorCodes(t *testing.T) {
 			if got.status == 405 && got.header.Get("Allow") == "" {
 				t.Error("the answer 405 has no Allow header")
 			}
-			if strings.HasPrefix(tt.path, "/v1") && got.status == 200 && got.header.Get("Cache-Control") != "no-store" {
+			if strings.HasPrefix(tc.path, "/v1") && got.status == 200 && got.header.Get("Cache-Control") != "no-store" {
 				t.Errorf("Cache-Control is %q, want no-store", got.header.Get("Cache-Control"))
 			}
 			if bytes.Contains(got.raw, []byte("$schema")) || got.header.Get("Access-Control-Allow-Origin") != "" {

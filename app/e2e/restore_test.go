@@ -30,17 +30,17 @@ import (
 func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 	t.Parallel()
 	sqliteURL := func(testing.TB) string { return "" } // SQLite, in the data folder
-	for name, database := range map[string][2]func(testing.TB) string{
+	for name, databases := range map[string]struct{ saved, restored func(testing.TB) string }{
 		"sqlite to postgres": {sqliteURL, testserver.Database},
 		"postgres to sqlite": {testserver.Database, sqliteURL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newRestoreFixture(t)
-			f.setUp(database[0](t))
-			saved := f.backUp()
+			f.setUp(databases.saved(t))
+			backup := f.backUp()
 			f.deleteInstallation()
-			f.restore(saved, database[1](t))
+			f.restore(backup, databases.restored(t))
 			f.checkRestored()
 		})
 	}
@@ -222,9 +222,9 @@ func (f *restoreFixture) restore(file, database string) {
 func (f *restoreFixture) checkRestored() {
 	f.t.Helper()
 	tenant := f.tenant
-	before := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")
-	if len(before) != 1 || before[0].text("primary_smtp") != "ada@"+f.zone {
-		f.t.Errorf("the restored mailboxes are %v, want only ada", before)
+	restored := tenant.get(tenant.path("/mailboxes")).objects("mailboxes")
+	if len(restored) != 1 || restored[0].text("primary_smtp") != "ada@"+f.zone {
+		f.t.Errorf("the restored mailboxes are %v, want only ada", restored)
 	}
 	tenant.mustSync()
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(f.zone, "max"))
@@ -315,19 +315,19 @@ func killRestoreHalfway(t *testing.T, env []string, file string) {
 			_ = r.Close()
 		}
 	}()
-	first := openPipe(t, name)
-	makePipe(t, name+".next") // a second pipe under the same name, because the first is still being read
+	pipeOfCheck := openPipe(t, name)
+	makePipe(t, name+".next") // a new pipe under the same name, because restore still reads the first one
 	must(t, os.Rename(name+".next", name))
-	if _, err := first.Write(raw); err != nil {
+	if _, err := pipeOfCheck.Write(raw); err != nil {
 		t.Fatal(err)
 	}
-	_ = first.Close()
-	second := openPipe(t, name)
-	if _, err := second.Write(raw[:len(raw)/2]); err != nil {
+	_ = pipeOfCheck.Close()
+	pipeOfRows := openPipe(t, name)
+	if _, err := pipeOfRows.Write(raw[:len(raw)/2]); err != nil {
 		t.Fatal(err)
 	}
 	p.kill()
-	_ = second.Close()
+	_ = pipeOfRows.Close()
 }
 
 func makePipe(t *testing.T, name string) {
@@ -338,7 +338,7 @@ func makePipe(t *testing.T, name string) {
 // openPipe opens a named pipe for writing. It waits until the pipe has a reader.
 func openPipe(t *testing.T, name string) *os.File {
 	t.Helper()
-	w, err := os.OpenFile(name, os.O_WRONLY, 0)
+	pipe, err := os.OpenFile(name, os.O_WRONLY, 0)
 	must(t, err)
-	return w
+	return pipe
 }

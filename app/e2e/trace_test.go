@@ -76,7 +76,8 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 	}
 	calls := fixture.recordedRequests()[before:]
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
-	// Processes that stop export their last spans for at most 2 s, so the test waits before the stop.
+	// Processes that stop export their last spans for at most 2 s, so the test waits before the
+	// stop.
 	var problems []string
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
 		spans, _ := receiver.received(t)
