@@ -306,8 +306,8 @@ func (a attempt) withIdempotencyKeys(keys ...string) attempt {
 const matrixPlatform = "instantly"
 
 // addIntegrations adds an integration to each matrixAccount. Every account except downgraded also
-// gets an open OAuth session for a mailbox. addIntegrations also creates the resources for the
-// other conditions about integrations.
+// gets an open OAuth session for a mailbox. addIntegrations also creates the resources for
+// conditions about integrations.
 func (f *matrixFixture) addIntegrations(t *testing.T) {
 	t.Helper()
 	for _, account := range []*accountResources{&f.a.accountResources, &f.b.accountResources, &f.trial.accountResources, &f.spare.accountResources, &f.downgraded.accountResources, &f.lapsed.accountResources} {

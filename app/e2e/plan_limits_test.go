@@ -69,8 +69,8 @@ func TestTenantSlotsAreEnforced(t *testing.T) {
 }
 
 // TestRevokedConsentAllowsANewLink checks that an account gets a connect link although a tenant
-// with revoked consent uses the account's only slot. The tenant without consent can be
-// connected again, but a new tenant cannot.
+// with revoked consent uses the account's only slot. The tenant without consent can be connected
+// again, but a new tenant cannot.
 func TestRevokedConsentAllowsANewLink(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})

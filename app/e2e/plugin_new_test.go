@@ -44,7 +44,7 @@ func TestNewPluginsWork(t *testing.T) {
 			}
 			module.run(t, "go", "vet", "./...")
 			if out := module.run(t, "go", "test", "-count=1", "-v", "-vet=off", "./..."); strings.Contains(out, "--- SKIP") || !strings.Contains(out, "--- PASS: TestBinary/") {
-				t.Errorf("tests of the plugin were skipped or did not run:\n%s", out)
+				t.Errorf("tests of the plugin were skipped, or TestBinary did not run:\n%s", out)
 			}
 			env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir(), "TENANTRY_DATA_DIR=" + t.TempDir()}
 			runTenantry(t, env, "plugin", "upgrade", program).checkFailure(t, cli.ExitNotFound)

@@ -233,7 +233,7 @@ func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 		tenant.eventually("the job waits", func() bool {
 			return tenant.get("/v1/dns/provisioning-runs/" + run).objects("jobs")[0].text("status") == "waiting"
 		})
-		if waited := time.Since(requested); soak.Enabled() && waited >= 25*time.Second {
+		if waited := time.Since(requested); soak.Enabled() && waited >= 25*time.Second { // sweeps are 30 s apart
 			t.Errorf("the job started after %s, so only the periodic sweep for lost wake-ups started it, want a start at once", waited)
 		}
 		tenant.control("POST", "/clock", object{"advance": "61m"})
@@ -252,13 +252,13 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	zone, id := tenant.newHostedDomain()
 	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").valueAt("run.id").(string)
 	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).valueAt("run.status") != "queued" {
-		t.Errorf("the run is not queued, although there is no worker; the calls at Cloudflare are %s", calls.raw)
+		t.Errorf("without a worker the run is not queued; the calls at Cloudflare are %s", calls.raw)
 	}
 	must(t, p.stop())
 	_, restarted := startDev(t, requirePrograms(t, releaseBuild), dataDir, nil, "--no-seed")
 	tenant.ready = restarted
 	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
-		t.Error("the worker did not complete the run")
+		t.Error("the later process with a worker did not complete the run")
 	}
 	tenant.checkProvisioned(zone)
 }

@@ -36,7 +36,8 @@ const (
 // database.
 var unknownKeyHeader = "Authorization: Bearer tny_live_" + strings.Repeat("0", 48) + "\r\n"
 
-// publicRequests has a request for every route that needs no key, and requests for other paths.
+// publicRequests has a request for every route that needs no key, and further requests that are
+// refused.
 var publicRequests = []publicRequest{
 	{route: "adapters/httpapi /{$}", method: "GET", path: "/", header: "Accept: text/html\r\n", status: 200},
 	{route: "adapters/httpapi GET /openapi.json", method: "GET", path: "/openapi.json", status: 200},
@@ -81,7 +82,7 @@ func TestPublicRequestsAreComplete(t *testing.T) {
 	}
 	for _, q := range publicRequests {
 		if q.route != "" && !slices.Contains(routes, q.route) {
-			t.Errorf("%s: there is no route %s", q, q.route)
+			t.Errorf("%s has the route %s, want a route of the source code", q, q.route)
 		}
 	}
 	published, err := publishedDocument()

@@ -35,7 +35,7 @@ func matrixBuckets(t *testing.T) map[string]string {
 	return buckets
 }
 
-// limitsOn turns on the rate limits, which are off by default in these tests.
+// limitsOn turns on the rate limits, which the tests turn off by default.
 const limitsOn = "TENANTRY_LIMITS=on"
 
 // TestEveryRateLimitIsEnforced checks the rate-limit rows of the matrix. If the bucket of an
@@ -101,8 +101,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 			t.Errorf("%s: Retry-After is %q, want 1 to 600", name, got.header.Get("Retry-After"))
 		}
 	}
-	if now := fmt.Sprint(providerCalls(tenant.client)); now != before {
-		t.Errorf("a provider was called: the counters are %s, want %s as before", now, before)
+	if after := fmt.Sprint(providerCalls(tenant.client)); after != before {
+		t.Errorf("a provider was called: the counters are %s, want %s as before", after, before)
 	}
 	counts := parseMetrics(tenant.do("GET", tenant.ready.AdminURL+"/metrics", "", nil).raw)
 	if refusingBuckets := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(refusingBuckets, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
@@ -170,8 +170,7 @@ func TestReplicasShareRateLimits(t *testing.T) {
 		t.Errorf("without Redis the fallback metrics are %s, want 1 at both servers", got)
 	}
 	redis.Start(t)
-	first := caller{client: servers[0]}
-	first.eventually("both servers count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
+	servers[0].eventually("both servers count in Redis again", func() bool { return fmt.Sprint(fallbackValues()) == "[0 0]" })
 	if n := sendRequests(10); n != 0 {
 		t.Errorf("%d requests passed, want none, because each server has counted 12 requests", n)
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // TestRestoreWorksOnADifferentDatabase backs up a running installation, deletes its data folder,
-// and restores the backup on the other kind of database.
+// and restores the backup on a database of the other kind: SQLite or PostgreSQL.
 func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 	t.Parallel()
 	sqliteURL := func(testing.TB) string { return "" } // SQLite, in the data folder
@@ -46,8 +46,8 @@ func TestRestoreWorksOnADifferentDatabase(t *testing.T) {
 	}
 }
 
-// restoreFixture is an installation that is restored from a backup. A reverse proxy keeps its
-// public address the same.
+// restoreFixture is an installation that is restored from a backup. A reverse proxy keeps the
+// public address of the installation the same.
 type restoreFixture struct {
 	*serviceFixture
 	proxy     string
@@ -129,8 +129,8 @@ func (f *restoreFixture) newTenant(c caller) accountTenant {
 	return tenant
 }
 
-// backUp writes a backup with a passphrase and a backup without, while the server runs. It searches
-// both backups for secrets.
+// backUp writes a backup with a passphrase and a backup without a passphrase, while the server
+// runs. It searches both backups for secrets.
 func (f *restoreFixture) backUp() (file string) {
 	f.t.Helper()
 	dir := f.t.TempDir()
@@ -292,7 +292,7 @@ func newLargeBackup(t *testing.T) string {
 		INSERT INTO accounts SELECT printf('%08x-0000-4000-8000-000000000000', i), hex(randomblob(60)), 'complete', 1, NULL, '2026-01-01 00:00:00+00:00' FROM n`, manyAccounts)
 	must(t, errors.Join(err, db.Close()))
 	if got := runTenantry(t, env, "backup", file); got.code != 0 {
-		t.Fatal(got.stderr)
+		t.Fatalf("the backup ended with %d, want 0: %s", got.code, got.stderr)
 	}
 	return file
 }
