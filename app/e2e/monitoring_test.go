@@ -314,7 +314,7 @@ type labelMatcher struct{ metric, label, value string }
 
 // parsePromQuery finds the names in an expression. It parses only as much PromQL as that needs.
 func parsePromQuery(expression string) promQuery {
-	var q promQuery
+	var query promQuery
 	tokens := append(queryToken.FindAllString(expression, -1), "")
 	for i := 0; i < len(tokens)-1; i++ {
 		token, next := tokens[i], tokens[i+1]
@@ -323,30 +323,30 @@ func parsePromQuery(expression string) promQuery {
 		case slices.Contains(grouping, token):
 			for i++; i < len(tokens)-1 && tokens[i] != ")"; i++ {
 				if identifier.MatchString(tokens[i]) {
-					q.grouped = append(q.grouped, tokens[i])
+					query.grouped = append(query.grouped, tokens[i])
 				}
 			}
 		case next == "(": // a function
 		case next == "{":
-			q.metrics = append(q.metrics, token)
+			query.metrics = append(query.metrics, token)
 			for i += 2; i+2 < len(tokens) && tokens[i] != "}"; i++ {
 				if identifier.MatchString(tokens[i]) {
-					q.matchers = append(q.matchers, labelMatcher{token, tokens[i], strings.Trim(tokens[i+2], `"`)})
+					query.matchers = append(query.matchers, labelMatcher{token, tokens[i], strings.Trim(tokens[i+2], `"`)})
 					i += 2
 				}
 			}
 		default:
-			q.metrics = append(q.metrics, token)
+			query.metrics = append(query.metrics, token)
 		}
 	}
-	return q
+	return query
 }
 
 // unknownNames describes the names in an expression that are not exported. shown are the labels
 // that an annotation, a legend or a link shows for the result of the expression.
 func (metrics exposedMetrics) unknownNames(expression string, shown ...string) (wrong []string) {
-	q, labels := parsePromQuery(expression), map[string]bool{}
-	for _, metric := range q.metrics {
+	query, labels := parsePromQuery(expression), map[string]bool{}
+	for _, metric := range query.metrics {
 		if metrics[metric] == nil {
 			wrong = append(wrong, "no metric "+metric)
 		}
@@ -354,10 +354,10 @@ func (metrics exposedMetrics) unknownNames(expression string, shown ...string) (
 			labels[label] = true
 		}
 	}
-	if len(q.metrics) == 0 {
+	if len(query.metrics) == 0 {
 		wrong = append(wrong, "no metric at all")
 	}
-	for _, m := range q.matchers {
+	for _, m := range query.matchers {
 		if _, ok := metrics[m.metric][m.label]; !ok {
 			wrong = append(wrong, m.metric+" has no label "+m.label)
 		}
@@ -369,9 +369,9 @@ func (metrics exposedMetrics) unknownNames(expression string, shown ...string) (
 			}
 		}
 	}
-	for _, label := range append(q.grouped, shown...) {
+	for _, label := range append(query.grouped, shown...) {
 		if !labels[label] && label != "le" {
-			wrong = append(wrong, "none of "+strings.Join(q.metrics, ", ")+" has a label "+label)
+			wrong = append(wrong, "none of "+strings.Join(query.metrics, ", ")+" has a label "+label)
 		}
 	}
 	return wrong

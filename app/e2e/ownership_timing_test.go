@@ -71,16 +71,16 @@ func newStopwatch(t *testing.T, apiURL string) *stopwatch {
 // measure sends a request and returns the duration until the end of the response, and its status.
 func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, int) {
 	s.t.Helper()
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", method, path, s.host, key)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n", method, path, s.host, key)
 	if method == http.MethodGet {
-		b.WriteString("\r\n")
+		text.WriteString("\r\n")
 	} else {
 		payload, err := json.Marshal(body)
 		must(s.t, err)
-		fmt.Fprintf(&b, "Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", rand.Text(), len(payload), payload)
+		fmt.Fprintf(&text, "Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", rand.Text(), len(payload), payload)
 	}
-	request := []byte(b.String())
+	request := []byte(text.String())
 	_ = s.conn.SetDeadline(time.Now().Add(waitTimeout))
 	start := time.Now()
 	if _, err := s.conn.Write(request); err != nil {
@@ -222,11 +222,11 @@ func moments(sample []float64) (mean, squaredError float64) {
 
 // syntheticDurations returns durations that resemble the durations of requests: most near 300 µs,
 // with a long tail and rare outliers.
-func syntheticDurations(r *mathrand.Rand, n int, factor float64) (sample []float64) {
+func syntheticDurations(random *mathrand.Rand, n int, factor float64) (sample []float64) {
 	for range n {
-		v := 250 + 50*math.Exp(0.5*r.NormFloat64())
-		if r.IntN(100) == 0 {
-			v += 20_000 * r.Float64()
+		v := 250 + 50*math.Exp(0.5*random.NormFloat64())
+		if random.IntN(100) == 0 {
+			v += 20_000 * random.Float64()
 		}
 		sample = append(sample, v*factor)
 	}
@@ -238,11 +238,11 @@ func syntheticDurations(r *mathrand.Rand, n int, factor float64) (sample []float
 func TestPlantedTimingDifferencesAreNoticed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
-		r := mathrand.New(mathrand.NewPCG(seed, 0))
-		plain := syntheticDurations(r, 4000, 1)
+		random := mathrand.New(mathrand.NewPCG(seed, 0))
+		plain := syntheticDurations(random, 4000, 1)
 		for _, factor := range []float64{1, 1.05, 1.2} {
 			isSlower := factor > 1
-			scaled := syntheticDurations(r, 4000, factor)
+			scaled := syntheticDurations(random, 4000, factor)
 			for _, d := range []difference{compareSamples(plain, scaled), compareSamples(scaled, plain)} {
 				if d.isNoticeable() != isSlower {
 					t.Errorf("seed %d, factor %v: noticeable is %v, want %v: %+v", seed, factor, d.isNoticeable(), isSlower, d)

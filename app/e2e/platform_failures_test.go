@@ -57,23 +57,23 @@ type pendingRequest struct {
 
 // sendAsync sends a request and does not wait for the response.
 func (o *onboarding) sendAsync(r request) *pendingRequest {
-	p := &pendingRequest{answered: make(chan struct{})}
+	pending := &pendingRequest{answered: make(chan struct{})}
 	go func() {
-		defer close(p.answered)
-		p.reply, p.err = o.send(r)
+		defer close(pending.answered)
+		pending.reply, pending.err = o.send(r)
 	}()
-	return p
+	return pending
 }
 
 // waitForOperation waits until the simulator has executed an operation more than `before` times. It
 // returns false if the request was answered and the operation was not executed.
-func (o *onboarding) waitForOperation(p *pendingRequest, operation string, before int) bool {
+func (o *onboarding) waitForOperation(pending *pendingRequest, operation string, before int) bool {
 	o.t.Helper()
 	executed := false
 	o.eventually("the platform executes "+operation, func() bool {
 		answered := false
 		select {
-		case <-p.answered:
+		case <-pending.answered:
 			answered = true
 		default:
 		}
@@ -107,14 +107,14 @@ func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 				continue
 			}
 			before := o.holdAnswer(operation)
-			p := o.sendAsync(r)
-			if !o.waitForOperation(p, operation, before) {
-				o.t.Fatalf("the request was answered before %s was executed: %d %s", operation, p.reply.status, p.reply.raw)
+			pending := o.sendAsync(r)
+			if !o.waitForOperation(pending, operation, before) {
+				o.t.Fatalf("the request was answered, but %s was not executed: %d %s", operation, pending.reply.status, pending.reply.raw)
 			}
 			o.killAndRestart()
 			// On a slow machine the request can run out of time before the kill.
-			if <-p.answered; p.err == nil && o.checkInterrupted(operation, p) {
-				o.t.Errorf("%s: the request succeeded, want no answer of the killed service: %s", operation, p.reply.raw)
+			if <-pending.answered; pending.err == nil && o.checkInterrupted(operation, pending) {
+				o.t.Errorf("%s: the request succeeded, want no answer of the killed service: %s", operation, pending.reply.raw)
 			}
 		}
 	})
@@ -129,18 +129,18 @@ func TestPluginKilledBeforeThePlatformAnswers(t *testing.T) {
 		for _, operation := range operations {
 			before[operation] = o.holdAnswer(operation)
 		}
-		p := o.sendAsync(r)
+		pending := o.sendAsync(r)
 		for _, operation := range operations {
-			for !o.waitForOperation(p, operation, before[operation]) {
-				if o.checkInterrupted(operation, p) {
-					o.t.Fatalf("the request succeeded before %s was executed: %s", operation, p.reply.raw)
+			for !o.waitForOperation(pending, operation, before[operation]) {
+				if o.checkInterrupted(operation, pending) {
+					o.t.Fatalf("the request succeeded, but %s was not executed: %s", operation, pending.reply.raw)
 				}
-				p = o.sendAsync(r)
+				pending = o.sendAsync(r)
 			}
 			o.control("POST", "/plugins/microsoft365/kill", nil)
 		}
-		<-p.answered
-		o.checkInterrupted(operations[len(operations)-1], p)
+		<-pending.answered
+		o.checkInterrupted(operations[len(operations)-1], pending)
 	})
 }
 
@@ -152,26 +152,26 @@ func TestLostPlatformAnswersAreResolved(t *testing.T) {
 		for _, operation := range operations {
 			o.injectFault(object{"operation": operation, "kind": "drop_after", "times": max(1, requiredWrites[operation])})
 		}
-		p := o.sendAsync(r)
-		<-p.answered
-		o.checkInterrupted(operations[0], p)
+		pending := o.sendAsync(r)
+		<-pending.answered
+		o.checkInterrupted(operations[0], pending)
 	})
 }
 
 // checkInterrupted checks the response to a request during which a response of the platform was
 // lost. The request must succeed, or be answered 503 or 504 while the outcome is unknown.
 // checkInterrupted returns whether the request succeeded.
-func (o *onboarding) checkInterrupted(operation string, p *pendingRequest) bool {
+func (o *onboarding) checkInterrupted(operation string, pending *pendingRequest) bool {
 	o.t.Helper()
-	if p.err != nil {
-		o.t.Fatalf("%s: the request got no response: %v", operation, p.err)
+	if pending.err != nil {
+		o.t.Fatalf("%s: the request got no response: %v", operation, pending.err)
 	}
-	status := p.reply.status
-	if page, ok := p.reply.object["page_status"].(float64); ok {
+	status := pending.reply.status
+	if page, ok := pending.reply.object["page_status"].(float64); ok {
 		status = int(page)
 	}
 	if !slices.Contains([]int{http.StatusOK, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status) {
-		o.t.Errorf("%s: got %d %s, want 200, 503 or 504", operation, status, p.reply.raw)
+		o.t.Errorf("%s: got %d %s, want 200, 503 or 504", operation, status, pending.reply.raw)
 	}
 	return status == http.StatusOK
 }

@@ -83,7 +83,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+filepath.Join(t.TempDir(), "plugins"), "TENANTRY_LIMITS=off")
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	fixture.runCommand(env, "plugin", "add", bundled)
-	p, server := fixture.serve(env)
+	service, server := fixture.serve(env)
 	c := caller{client: server, key: key}
 	requests := 0
 	request := func() {
@@ -101,7 +101,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 		before := requests
 		c.eventually(wantText, func() bool {
 			request()
-			return strings.Contains(p.logs.String(), wantText)
+			return strings.Contains(service.logs.String(), wantText)
 		})
 		request()
 		t.Logf("%d requests during the upgrade", requests-before)
@@ -117,8 +117,8 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	script := "#!/bin/sh\necho start >> " + starts + "\n[ $(wc -l < " + starts + ") -le 2 ] && exec " + bundled + ` "$@"` + "\nexit 3\n"
 	must(t, os.WriteFile(unhealthy, []byte(script), 0o700))
 	upgrade(unhealthy, `"the new version is not healthy, so the plugin stays as it is"`)
-	if n := strings.Count(p.logs.String(), `"msg":"plugin started"`); n != 2 {
-		t.Errorf("%d plugin processes were started, want 2:\n%s", n, tail(p.logs.String(), 3000))
+	if n := strings.Count(service.logs.String(), `"msg":"plugin started"`); n != 2 {
+		t.Errorf("%d plugin processes were started, want 2:\n%s", n, tail(service.logs.String(), 3000))
 	}
 }
 

@@ -24,7 +24,7 @@ func TestProductionPageWorks(t *testing.T) {
 	steps := productionSteps(t)
 	host := newProductionHost(t)
 	host.setUp(steps)
-	p := host.startService()
+	service := host.startService()
 	host.runBlocks(steps[7]...)
 	host.replacements = append(host.replacements, "$PUBLIC_URL/v1", host.server.ready.APIURL+"/v1")
 	host.connectTenant(host.runBlocks(steps[9][0]))
@@ -38,7 +38,7 @@ func TestProductionPageWorks(t *testing.T) {
 	host.uploadRegistration(false)
 	host.runBlocks(steps[11][1:]...)
 	host.runBlocks(`curl -sS --fail -X POST -H "Authorization: Bearer $KEY" -H "Idempotency-Key: second" "$PUBLIC_URL/v1/tenants/$TENANT/sync"`)
-	if !strings.Contains(p.logs.String(), "credential reloaded") {
+	if !strings.Contains(service.logs.String(), "credential reloaded") {
 		t.Error("the service did not load the new certificate")
 	}
 	host.runBlocks(steps[12]...)
@@ -248,9 +248,9 @@ func (h *productionHost) connectTenant(printed string) {
 // directly to the service.
 type withoutProxy string
 
-func (b withoutProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+func (serviceURL withoutProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.String(), productionURL) {
-		to, err := url.Parse(string(b))
+		to, err := url.Parse(string(serviceURL))
 		if err != nil {
 			return nil, err
 		}

@@ -247,14 +247,14 @@ func TestJobsFollowTheClockOfTheSandbox(t *testing.T) {
 func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, []string{"TENANTRY_WORKER=false"}, "--no-seed")
+	withoutWorker, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, []string{"TENANTRY_WORKER=false"}, "--no-seed")
 	tenant := seededAccount(t, ready).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 	zone, id := tenant.newHostedDomain()
 	run := tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", object{}, 202, "").valueAt("run.id").(string)
 	if calls := tenant.control("GET", "/calls?provider=cloudflare", nil); tenant.get("/v1/dns/provisioning-runs/"+run).valueAt("run.status") != "queued" {
 		t.Errorf("without a worker the run is not queued; the calls at Cloudflare are %s", calls.raw)
 	}
-	must(t, p.stop())
+	must(t, withoutWorker.stop())
 	_, restarted := startDev(t, requirePrograms(t, releaseBuild), dataDir, nil, "--no-seed")
 	tenant.ready = restarted
 	if tenant.waitForRun(run).valueAt("run.status") != "completed" {
