@@ -63,12 +63,14 @@ func newSmallBackup(t *testing.T) (env []string, file string) {
 	return env, file
 }
 
+// TestBackupDoesNotOverwriteAFile checks that only --force overwrites a backup, and that a refused
+// backup creates no file.
 func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	t.Parallel()
 	env, file := newSmallBackup(t)
-	before, _ := os.ReadFile(file)
+	before := fileText(t, file)
 	runTenantry(t, env, "backup", file).checkFailure(t, cli.ExitRefused)
-	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
+	if after := fileText(t, file); after != before {
 		t.Error("backup without --force overwrote the file")
 	}
 	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
@@ -77,16 +79,12 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
 		t.Errorf("the folder has the files %v, want only the backup (%v)", entries, err)
 	}
-	// A backup of a folder without an installation creates no files.
-	empty := t.TempDir()
-	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + empty}, "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
-	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
-		t.Errorf("the folder has the files %v, want none", entries)
-	}
-	runTenantry(t, append(env, "TENANTRY_KEYSET_FILE="+empty+"/keyset"), "backup", filepath.Join(empty, "b")).checkFailure(t, cli.ExitRefused)
+	emptyDir := t.TempDir() // has no database and no keyset
+	runTenantry(t, []string{"TENANTRY_DATA_DIR=" + emptyDir}, "backup", filepath.Join(emptyDir, "b")).checkFailure(t, cli.ExitRefused)
+	runTenantry(t, append(env, "TENANTRY_KEYSET_FILE="+emptyDir+"/keyset"), "backup", filepath.Join(emptyDir, "b")).checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "backup").checkFailure(t, cli.ExitUsage)
-	if entries, _ := os.ReadDir(empty); len(entries) != 0 {
-		t.Errorf("a refused backup left the files %v, want none", entries)
+	if entries, err := os.ReadDir(emptyDir); err != nil || len(entries) != 0 {
+		t.Errorf("refused backups left the files %v, want none (%v)", entries, err)
 	}
 }
 
@@ -101,14 +99,14 @@ func TestBackupRefusesTheKeysetOfAnotherInstallation(t *testing.T) {
 	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
 		t.Errorf("backup with the right keyset fails: %s", got.stderr)
 	}
-	otherEnv := append(env, "TENANTRY_KEYSET_FILE="+filepath.Join(t.TempDir(), "keyset.json"))
-	runTenantry(t, otherEnv, "keyset", "create", "-o", "json").mustJSON(t)
-	got := runTenantry(t, otherEnv, "backup", file+".other")
+	otherKeysetEnv := append(env, "TENANTRY_KEYSET_FILE="+filepath.Join(t.TempDir(), "keyset.json"))
+	runTenantry(t, otherKeysetEnv, "keyset", "create", "-o", "json").mustJSON(t)
+	got := runTenantry(t, otherKeysetEnv, "backup", file+".other")
 	got.checkFailure(t, cli.ExitRefused)
 	if _, err := os.Stat(file + ".other"); err == nil || !strings.Contains(got.stderr, "tables webhooks") {
 		t.Errorf("backup printed %q, want an error about the table webhooks and no file (Stat: %v)", got.stderr, err)
 	}
-	if got := runTenantry(t, otherEnv, "backup", file+".other", "--allow-missing-keys"); got.code != 0 {
+	if got := runTenantry(t, otherKeysetEnv, "backup", file+".other", "--allow-missing-keys"); got.code != 0 {
 		t.Errorf("backup --allow-missing-keys fails: %s", got.stderr)
 	}
 }
@@ -135,7 +133,9 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	t.Parallel()
 	_, file := newSmallBackup(t)
 	content := string(gunzipFile(t, file))
-	raw, _ := os.ReadFile(file)
+	compressed := []byte(fileText(t, file))
+	wrongChecksum := bytes.Clone(compressed)
+	wrongChecksum[len(compressed)-6] ^= 1 // the last 8 bytes are the checksum and the length
 	dir := t.TempDir()
 	backupWithReplacement := func(old, new string) string {
 		if !strings.Contains(content, old) {
@@ -143,33 +143,33 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 		}
 		return gzipToFile(t, filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1))), []byte(strings.Replace(content, old, new, 1)))
 	}
-	backupFile := func(raw []byte) string {
+	backupFile := func(content []byte) string {
 		name := filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1)))
-		must(t, os.WriteFile(name, raw, 0o600))
+		must(t, os.WriteFile(name, content, 0o600))
 		return name
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(content, "\n"), "\n")
-	for name, tt := range map[string]struct{ file, wantMessage string }{
+	for name, tc := range map[string]struct{ file, wantMessage string }{
 		"an account has a different email": {backupWithReplacement(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "the rows of table accounts differ"},
 		"a table has an extra row":         {backupWithReplacement(`["api_growth"`, "[\"big\",9,true]\n[\"api_growth\""), "table plans"},
 		"the keyset differs":               {backupWithReplacement(`\"primaryKeyId\":`, `\"primaryKeyId\": `), "SHA-256"},
 		"a newer format":                   {backupWithReplacement(`"tenantry_backup":1`, `"tenantry_backup":2`), "format 2"},
 		"unknown migrations":               {backupWithReplacement(`"20261121000000"`, `"20261121000000","29990101000000"`), "1 migrations"},
 		"an empty file":                    {backupFile(nil), "not a backup"},
-		"a truncated file":                 {backupFile(raw[:len(raw)/2]), "damaged"},
+		"a truncated file":                 {backupFile(compressed[:len(compressed)/2]), "damaged"},
 		"no manifest at the end":           {gzipToFile(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
 		"data after the end":               {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "data after its manifest"},
-		"one byte changed":                 {backupFile(append(bytes.Clone(raw[:len(raw)-6]), raw[len(raw)-6]^1, raw[len(raw)-5], raw[len(raw)-4], raw[len(raw)-3], raw[len(raw)-2], raw[len(raw)-1])), "damaged"},
+		"a wrong checksum":                 {backupFile(wrongChecksum), "damaged"},
 		"a zip file":                       {backupFile([]byte("PK\x03\x04")), "not a backup"},
 		"a gzip file that is not a backup": {gzipToFile(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},
 		"a missing file":                   {filepath.Join(dir, "away"), "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := filepath.Join(t.TempDir(), "data")
-			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "restore", tt.file)
+			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + dataDir}, "restore", tc.file)
 			got.checkFailure(t, cli.ExitRefused)
-			if !strings.Contains(got.stderr, tt.wantMessage) || strings.Count(got.stderr, "\n") != 2 {
-				t.Errorf("restore printed %q, want two lines with the text %q", got.stderr, tt.wantMessage)
+			if !strings.Contains(got.stderr, tc.wantMessage) || strings.Count(got.stderr, "\n") != 2 {
+				t.Errorf("restore printed %q, want two lines with the text %q", got.stderr, tc.wantMessage)
 			}
 			if _, err := os.Stat(dataDir); err == nil {
 				t.Error("the refused restore created the data folder")
@@ -192,30 +192,32 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	}
 }
 
+// TestRestoreRefusesADifferentKeyset restores a backup over the keyset of a different installation,
+// which is refused, and over its own keyset that was rotated after the backup. The second restore
+// succeeds and does not change the keyset.
 func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 	t.Parallel()
 	env, file := newSmallBackup(t)
-	otherEnv := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
-	runTenantry(t, otherEnv, "keyset", "create", "-o", "json").mustJSON(t)
-	got := runTenantry(t, otherEnv, "restore", file)
+	otherInstallationEnv := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, otherInstallationEnv, "keyset", "create", "-o", "json").mustJSON(t)
+	got := runTenantry(t, otherInstallationEnv, "restore", file)
 	got.checkFailure(t, cli.ExitRefused)
 	if !strings.Contains(got.stderr, "keyset") {
 		t.Errorf("restore printed %q, want an error about the keyset", got.stderr)
 	}
-	runTenantry(t, otherEnv, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
-	if list := runTenantry(t, otherEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
-		t.Error("accounts were restored without their keyset")
+	runTenantry(t, otherInstallationEnv, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it created a database
+	if list := runTenantry(t, otherInstallationEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 0.0 {
+		t.Errorf("the refused restore left the accounts %v, want none", list)
 	}
-	// Restore accepts an existing keyset that was rotated after the backup, and does not change it.
 	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
-	rotated := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t)
+	rotatedKeyset := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t)
 	rotatedKeysetEnv := append([]string{"TENANTRY_KEYSET_FILE=" + strings.TrimPrefix(env[0], "TENANTRY_DATA_DIR=") + "/keyset.json"}, "TENANTRY_DATA_DIR="+t.TempDir())
 	runTenantry(t, rotatedKeysetEnv, "restore", file, "-o", "json").mustJSON(t)
 	if list := runTenantry(t, rotatedKeysetEnv, "account", "list", "-o", "json").mustJSON(t); list.valueAt("count") != 1.0 {
 		t.Errorf("after the restore the accounts are %v, want 1 account", list)
 	}
-	if after := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t); !reflect.DeepEqual(after, rotated) {
-		t.Errorf("the restore changed the keyset from %v to %v", rotated, after)
+	if afterRestore := runTenantry(t, env, "keyset", "list", "-o", "json").mustJSON(t); !reflect.DeepEqual(afterRestore, rotatedKeyset) {
+		t.Errorf("the restore changed the keyset from %v to %v", rotatedKeyset, afterRestore)
 	}
 }
 
@@ -223,20 +225,20 @@ func TestRestoreRefusesADifferentKeyset(t *testing.T) {
 // one member, so a backup must have equal numbers of accounts and members.
 func TestBackupIsConsistentDuringWrites(t *testing.T) {
 	t.Parallel()
-	for name, database := range map[string]func(testing.TB) string{
+	for name, newDatabase := range map[string]func(testing.TB) string{
 		"sqlite": func(testing.TB) string { return "" }, "postgres": testserver.Database,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dataDir := t.TempDir()
-			databaseURL := database(t)
+			databaseURL := newDatabase(t)
 			if databaseURL == "" {
 				databaseURL = "sqlite://" + filepath.Join(dataDir, "tenantry.db")
 			}
 			env := []string{"TENANTRY_DATA_DIR=" + dataDir, "TENANTRY_DATABASE_URL=" + databaseURL}
 			runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 			runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-			stop := createAccounts(t, databaseURL)
+			stopCreating := createAccounts(t, databaseURL)
 			for i := range 3 {
 				file := filepath.Join(dataDir, fmt.Sprint("backup", i))
 				if got := runTenantry(t, env, "backup", file); got.code != 0 {
@@ -247,7 +249,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 					t.Errorf("backup %d has %d accounts and %d members, want equal numbers above 0", i, accounts, members)
 				}
 			}
-			stop()
+			stopCreating()
 		})
 	}
 }
@@ -258,22 +260,22 @@ func createAccounts(t *testing.T, url string) (stop func()) {
 	store, err := bunstore.Open(t.Context(), url, bunstore.Options{Operator: "test"})
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	create := func(i int) error {
+	createAccount := func(i int) error {
 		_, err := store.CreateAccount(ctx, fmt.Sprintf("a%d@example.com", i), "complete", 0, time.Now())
 		return err
 	}
-	must(t, create(0))
-	var done sync.WaitGroup
-	done.Go(func() {
+	must(t, createAccount(0))
+	var creator sync.WaitGroup
+	creator.Go(func() {
 		for i := 1; ctx.Err() == nil; i++ {
-			if err := create(i); err != nil && ctx.Err() == nil {
+			if err := createAccount(i); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 		}
 	})
 	return func() {
 		cancel()
-		done.Wait()
+		creator.Wait()
 		_ = store.Close()
 	}
 }

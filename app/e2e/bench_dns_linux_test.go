@@ -59,13 +59,13 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	owner := accounts[0].ID
 	perTenant := len(zones) / len(svc.tenants)
 	for i, id := range svc.tenants {
-		var found []domain.Platform
+		var discovered []domain.Platform
 		offers := map[string]dns.Offer{}
 		for _, c := range zones[i*perTenant : (i+1)*perTenant] {
 			offers[c.domain()] = c.offer()
-			found = append(found, domain.Platform{Name: c.domain(), Verified: true})
+			discovered = append(discovered, domain.Platform{Name: c.domain(), Verified: true})
 		}
-		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.DiscoveryResult{Began: time.Now(), Domains: found}))
+		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.DiscoveryResult{Began: time.Now(), Domains: discovered}))
 		stored, err := store.Domains(ctx, owner, tenant.GUID(id))
 		svc.must(err)
 		for _, d := range stored {
@@ -100,14 +100,14 @@ func (svc *benchService) runCommand(args ...string) {
 
 func (svc *benchService) requestPlans(b *testing.B, api string, paths []string, connected bool) {
 	b.Helper()
-	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}
-	defer c.CloseIdleConnections()
+	httpClient := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}
+	defer httpClient.CloseIdleConnections()
 	work := make(chan string)
 	var callers sync.WaitGroup
 	for range benchCallers {
 		callers.Go(func() {
 			for path := range work {
-				svc.requestPlan(b, c, api+path, connected)
+				svc.requestPlan(b, httpClient, api+path, connected)
 			}
 		})
 	}
@@ -119,14 +119,14 @@ func (svc *benchService) requestPlans(b *testing.B, api string, paths []string, 
 }
 
 // requestPlan requests a plan, which must create records and be safe to apply.
-func (svc *benchService) requestPlan(b *testing.B, c *http.Client, url string, connected bool) {
+func (svc *benchService) requestPlan(b *testing.B, httpClient *http.Client, url string, connected bool) {
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		b.Error(err)
 		return
 	}
 	r.Header.Set("Authorization", "Bearer "+svc.key)
-	answer, err := c.Do(r)
+	answer, err := httpClient.Do(r)
 	if err != nil {
 		b.Error(err)
 		return
@@ -138,8 +138,8 @@ func (svc *benchService) requestPlan(b *testing.B, c *http.Client, url string, c
 		Safe     bool                      `json:"safe_to_apply"`
 	}
 	err = json.NewDecoder(answer.Body).Decode(&plan)
-	creates := slices.ContainsFunc(plan.Actions, func(a struct{ Action string }) bool { return a.Action == "create" })
-	if err != nil || answer.StatusCode != http.StatusOK || !plan.Safe || !creates || plan.Provider.Supported != connected {
+	createsRecords := slices.ContainsFunc(plan.Actions, func(a struct{ Action string }) bool { return a.Action == "create" })
+	if err != nil || answer.StatusCode != http.StatusOK || !plan.Safe || !createsRecords || plan.Provider.Supported != connected {
 		b.Errorf("%s: got %s and %+v, want a safe plan that creates records, with the provider supported: %t (%v)", url, answer.Status, plan, connected, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// benchZones is the number of zones that a run plans or writes.
+// benchZones is the number of zones that BenchmarkZones and BenchmarkPlans read or write.
 const benchZones = 1000
 
 // benchZoneRecords are the records of each zone before the run: a website, a foreign SPF record and
@@ -31,14 +31,14 @@ type zoneBench struct {
 	input string // path of the input file of testdata/dnsbench
 }
 
-// newZoneBench starts a PowerDNS server with this number of zones, and writes the input file.
-func newZoneBench(b *testing.B, size int) *zoneBench {
+// newZoneBench starts a PowerDNS server with zoneCount zones, and writes the input file.
+func newZoneBench(b *testing.B, zoneCount int) *zoneBench {
 	b.Helper()
 	bench := &zoneBench{powerDNSHost: newPowerDNSHost(b)}
-	for i := range size {
+	for i := range zoneCount {
 		bench.zones = append(bench.zones, zoneCase{name: fmt.Sprintf("bench-%04d", i), records: benchZoneRecords})
 	}
-	bench.reset(b)
+	bench.resetZones(b)
 	type domainOffer struct {
 		Domain string
 		Offer  dns.Offer
@@ -58,7 +58,8 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 	return bench
 }
 
-func (bench *zoneBench) reset(b *testing.B) {
+// resetZones writes the records that each zone has before a run.
+func (bench *zoneBench) resetZones(b *testing.B) {
 	b.Helper()
 	work := make(chan zoneCase)
 	var workers sync.WaitGroup
@@ -85,15 +86,15 @@ func BenchmarkZones(b *testing.B) {
 	for _, mode := range []string{"plan", "bare-plan", "apply", "bare-apply"} {
 		b.Run(mode, func(b *testing.B) {
 			if mode == "apply" || mode == "bare-apply" {
-				bench.reset(b)
+				bench.resetZones(b)
 			}
-			bench.run(b, program, mode)
+			bench.runOnce(b, program, mode)
 		})
 	}
 }
 
-// run runs the program once and ignores b.N, because a second apply would find nothing to write.
-func (bench *zoneBench) run(b *testing.B, program, mode string) {
+// runOnce runs dnsbench once and ignores b.N, because a second apply would find nothing to write.
+func (bench *zoneBench) runOnce(b *testing.B, program, mode string) {
 	b.Helper()
 	queriesBefore := bench.udpQueries(b)
 	cmd := exec.Command(program, mode, bench.input)
@@ -120,11 +121,11 @@ func (bench *zoneBench) udpQueries(b *testing.B) float64 {
 	answer, err := http.DefaultClient.Do(r)
 	must(b, err)
 	defer func() { _ = answer.Body.Close() }()
-	var found []struct{ Value string }
-	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil || len(found) != 1 {
-		b.Fatalf("the server returned the statistics %v, want one value: %v", found, err)
+	var statistics []struct{ Value string }
+	if err := json.NewDecoder(answer.Body).Decode(&statistics); err != nil || len(statistics) != 1 {
+		b.Fatalf("the server returned the statistics %v, want one value: %v", statistics, err)
 	}
-	n, err := strconv.ParseFloat(found[0].Value, 64)
+	queries, err := strconv.ParseFloat(statistics[0].Value, 64)
 	must(b, err)
-	return n
+	return queries
 }

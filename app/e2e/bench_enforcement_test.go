@@ -55,64 +55,64 @@ func benchSweeps(b *testing.B, database string, tenants int, latency time.Durati
 	if testing.Short() {
 		tenants = min(tenants, 50)
 	}
-	c := settings.Config{DatabaseURL: database}
+	config := settings.Config{DatabaseURL: database}
 	store, err := bunstore.Open(b.Context(), database, bunstore.Options{})
 	must(b, err)
 	defer func() { must(b, store.Close()) }()
 	must(b, store.Migrate(b.Context()))
-	_, err = wiring.MigrateQueue(b.Context(), c)
+	_, err = wiring.MigrateQueue(b.Context(), config)
 	must(b, err)
 	must(b, insertLimitedTenants(b.Context(), store, database, tenants))
 
 	for b.Loop() {
-		heap, p := 0.0, &slowPlatform{latency: latency}
-		for n := range rounds {
-			queue, err := wiring.OpenQueue(b.Context(), c, slog.New(slog.DiscardHandler))
+		peakHeap, platform := 0.0, &slowPlatform{latency: latency}
+		for round := range rounds {
+			queue, err := wiring.OpenQueue(b.Context(), config, slog.New(slog.DiscardHandler))
 			must(b, err)
-			now := func() time.Time { return time.Now().Add(time.Duration(n) * time.Hour) }
-			heap = max(heap, p.sweep(b, &wiring.Service{Store: store, Queue: queue, Platform: p}, tenants, now))
+			now := func() time.Time { return time.Now().Add(time.Duration(round) * time.Hour) } // all tenants are due again
+			peakHeap = max(peakHeap, platform.sweep(b, &wiring.Service{Store: store, Queue: queue, Platform: platform}, tenants, now))
 		}
-		if p.blocks.Load() == 0 {
+		if platform.blocks.Load() == 0 {
 			b.Error("no mailbox was blocked")
 		}
-		b.ReportMetric(heap, "MB-heap")
+		b.ReportMetric(peakHeap, "MB-heap")
 	}
 }
 
 // sweep runs the queue of a service until all tenants were evaluated. It reports the metrics of the
 // sweep and returns the peak heap in megabytes.
-func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now func() time.Time) (heap float64) {
+func (p *slowPlatform) sweep(b *testing.B, service *wiring.Service, tenants int, now func() time.Time) (peakMegabytes float64) {
 	p.answers.Store(0)
-	must(b, s.InitEnforcer(wiring.Overrides{Now: now}))
-	done := make(chan struct{})
+	must(b, service.InitEnforcer(wiring.Overrides{Now: now}))
+	allEvaluated := make(chan struct{})
 	var passes atomic.Int64
-	s.Enforcer.OnPassEnd = func(_ context.Context, err error) {
+	service.Enforcer.OnPassEnd = func(_ context.Context, err error) {
 		if err != nil {
 			b.Error(err)
 		}
 		if passes.Add(1) == int64(tenants) {
-			close(done)
+			close(allEvaluated)
 		}
 	}
-	peakHeap := watchHeap()
+	stopWatching := watchHeap()
 	start := time.Now()
-	must(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
+	must(b, service.Queue.Start(b.Context(), ports.Work{Handlers: service.Enforcer.Handlers(), Periodic: service.Enforcer.Periodic(wiring.EnforceSweepEvery, service.Queue)}))
 	select {
-	case <-done:
+	case <-allEvaluated:
 	case <-time.After(waitTimeout):
 		b.Fatalf("after %s only %d of %d tenants were evaluated", waitTimeout, passes.Load(), tenants)
 	}
 	took := time.Since(start)
-	heap = peakHeap()
-	must(b, s.Queue.Stop(b.Context()))
-	must(b, s.Queue.Close(b.Context()))
+	peakMegabytes = stopWatching()
+	must(b, service.Queue.Stop(b.Context()))
+	must(b, service.Queue.Close(b.Context()))
 	platformSeconds := float64(p.answers.Load()) * p.latency.Seconds() / enforcement.ParallelCalls
 	b.ReportMetric(took.Seconds(), "s/sweep")
 	b.ReportMetric(float64(p.answers.Load()), "calls")
 	b.ReportMetric(float64(p.maxRunning.Load()), "at-once")
 	b.ReportMetric(took.Seconds()/platformSeconds, "x/platform")
 	b.ReportMetric(0, "ns/op")
-	return heap
+	return peakMegabytes
 }
 
 // watchHeap starts to sample the size of the live heap, which each garbage collection measures.

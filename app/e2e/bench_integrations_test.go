@@ -29,7 +29,7 @@ import (
 const (
 	benchTenants       = 100
 	benchPerTenant     = 36 // mailboxes of each tenant
-	benchPage          = 100
+	benchPageSize      = 100
 	benchPlatformMS    = 20
 	benchWarmRefreshes = 5 // refreshes before memory is measured
 )
@@ -49,19 +49,19 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	defer platform.Close()
 	svc.env = append(svc.env, "TENANTRY_PROVIDERS_INSTANTLY_BASE_URL="+platform.URL)
 	p, api := svc.serve()
-	created := svc.mustPost(api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
-	path := fmt.Sprint(api, "/v1/integrations/", created["id"], "/mailboxes/refresh")
+	integration := svc.mustPost(api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
+	refreshURL := fmt.Sprint(api, "/v1/integrations/", integration["id"], "/mailboxes/refresh")
 	start := time.Now()
-	if found := svc.mustPost(path, ""); found["newly_connected"] != float64(len(addresses)) {
-		b.Fatalf("the first refresh answered %v, want %d mailboxes newly connected", found, len(addresses))
+	if connected := svc.mustPost(refreshURL, ""); connected["newly_connected"] != float64(len(addresses)) {
+		b.Fatalf("the first refresh answered %v, want %d mailboxes newly connected", connected, len(addresses))
 	}
 	firstDuration := time.Since(start)
 	for range benchWarmRefreshes {
-		svc.mustPost(path, "")
+		svc.mustPost(refreshURL, "")
 	}
 	memoryBefore, callsBefore, refreshes := residentMemory(b, p.cmd.Process.Pid), calls.Load(), 0
 	for b.Loop() {
-		if refreshed := svc.mustPost(path, ""); refreshed["unchanged"] != float64(len(addresses)) {
+		if refreshed := svc.mustPost(refreshURL, ""); refreshed["unchanged"] != float64(len(addresses)) {
 			b.Fatalf("a later refresh answered %v, want %d mailboxes unchanged", refreshed, len(addresses))
 		}
 		refreshes++
@@ -99,18 +99,18 @@ func (svc *benchService) fillAccount() (addresses []string) {
 }
 
 func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountID, tenantIndex int) (addresses []string) {
-	found, id := ports.DiscoveryResult{Began: time.Now()}, tenant.GUID(svc.tenants[tenantIndex])
+	discovery, id := ports.DiscoveryResult{Began: time.Now()}, tenant.GUID(svc.tenants[tenantIndex])
 	for i := range benchPerTenant {
 		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, tenantIndex)
 		if i%mailbox.MaxPerDomain == 0 {
-			found.Domains = append(found.Domains, domain.Platform{Name: zone, Verified: true})
+			discovery.Domains = append(discovery.Domains, domain.Platform{Name: zone, Verified: true})
 		}
 		address := fmt.Sprintf("box-%d@%s", i%mailbox.MaxPerDomain, zone)
 		addresses = append(addresses, address)
-		found.Mailboxes = append(found.Mailboxes, mailbox.Platform{ObjectID: address, DisplayName: "Box", Address: address, PrincipalName: address,
+		discovery.Mailboxes = append(discovery.Mailboxes, mailbox.Platform{ObjectID: address, DisplayName: "Box", Address: address, PrincipalName: address,
 			AccountEnabled: true, CreatedAt: time.Now()})
 	}
-	svc.must(store.SaveDiscovery(svc.b.Context(), owner, id, found))
+	svc.must(store.SaveDiscovery(svc.b.Context(), owner, id, discovery))
 	stored, err := store.Mailboxes(svc.b.Context(), owner, id)
 	svc.must(err)
 	for i := range stored {
@@ -140,7 +140,7 @@ func (svc *benchService) mustPost(url, body string) object {
 	return got
 }
 
-// slowInstantly answers like Instantly's API. It answers lists of accounts with a delay.
+// slowInstantly answers like Instantly's API. It delays each page of accounts by benchPlatformMS.
 func slowInstantly(addresses []string, calls *atomic.Int64) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v2/workspaces/current", func(w http.ResponseWriter, _ *http.Request) {
@@ -150,7 +150,7 @@ func slowInstantly(addresses []string, calls *atomic.Int64) http.Handler {
 		calls.Add(1)
 		<-time.After(benchPlatformMS * time.Millisecond)
 		from, _ := strconv.Atoi(r.URL.Query().Get("starting_after"))
-		to := min(from+benchPage, len(addresses))
+		to := min(from+benchPageSize, len(addresses))
 		page := object{}
 		items := []object{}
 		for _, address := range addresses[from:to] {

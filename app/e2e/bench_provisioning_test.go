@@ -177,11 +177,11 @@ func (svc *provisioningBench) addTenant(number int) error {
 	admin := newAdministrator(svc.b, created.Admin)
 	admin.openConfirmationFrom(link.text("connect_url"))
 	admin.submit("connect", "")
-	path, ownZones := "/v1/tenants/"+created.ID, svc.zones.zones[number*domainsPerTenant:][:domainsPerTenant]
+	path, tenantZones := "/v1/tenants/"+created.ID, svc.zones.zones[number*domainsPerTenant:][:domainsPerTenant]
 	if got, err := svc.call(http.MethodPost, path+"/sync", nil); err != nil || got.text("status") != "completed" {
 		return errors.Join(err, fmt.Errorf("the sync is not complete: %v", got))
 	}
-	for _, c := range ownZones {
+	for _, c := range tenantZones {
 		if _, err := svc.call(http.MethodPost, path+"/domains", object{"domain": c.domain()}); err != nil {
 			return err
 		}
@@ -193,16 +193,16 @@ func (svc *provisioningBench) addTenant(number int) error {
 	return err
 }
 
-// forEachNumber calls do for all numbers below n, benchCallers at a time. It ends the benchmark
+// forEachNumber calls task for all numbers below n, benchCallers at a time. It ends the benchmark
 // after an error.
-func (svc *provisioningBench) forEachNumber(n int, do func(int) error) {
+func (svc *provisioningBench) forEachNumber(n int, task func(int) error) {
 	svc.b.Helper()
 	numbers := make(chan int)
 	var workers sync.WaitGroup
 	for range benchCallers {
 		workers.Go(func() {
 			for i := range numbers {
-				if err := do(i); err != nil {
+				if err := task(i); err != nil {
 					svc.b.Error(err)
 				}
 			}

@@ -54,12 +54,12 @@ func newBenchService(b *testing.B, database string) *benchService {
 	defer func() { svc.must(store.Close()) }()
 	account, err := store.FindAccount(b.Context(), benchOwner)
 	svc.must(err)
-	consented := time.Now().Add(24 * time.Hour) // the first enforcement pass is due only then, so none runs during the benchmark
+	consentedAt := time.Now().Add(24 * time.Hour) // the first enforcement pass is due only then, so none runs during the benchmark
 	for i := range 25 {
 		svc.tenants = append(svc.tenants, uuid.NewString())
 		_, err := store.Attach(b.Context(), account.ID, tenant.Tenant{
 			ID: uuid.NewString(), GUID: tenant.GUID(svc.tenants[i]), Name: fmt.Sprint("Example ", i), BuiltinDomain: "example.onmicrosoft.com",
-			Consent: tenant.ConsentGranted, ConsentedAt: consented, ConnectedBy: "admin@example.onmicrosoft.com",
+			Consent: tenant.ConsentGranted, ConsentedAt: consentedAt, ConnectedBy: "admin@example.onmicrosoft.com",
 			Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, Discovery: tenant.DiscoveryCompleted,
 		})
 		svc.must(err)
@@ -210,8 +210,8 @@ func (svc *benchService) compare(b *testing.B, p *process, api, unit string, req
 	barePID, bareAPI := svc.serveBare(b)
 	servers := []comparedServer{{name: "tenantry", pid: p.cmd.Process.Pid, api: api}, {name: "bare", pid: barePID, api: bareAPI}}
 	for i := range servers {
-		warm := servers[i]
-		warm.addRound(b, duration, request)
+		discarded := servers[i]
+		discarded.addRound(b, duration, request)
 	}
 	for range rounds {
 		for i := range servers {
@@ -227,7 +227,7 @@ func (svc *benchService) compare(b *testing.B, p *process, api, unit string, req
 	}
 }
 
-// addRound sends requests from benchCallers callers for the duration.
+// addRound lets benchCallers callers send requests for the duration, and adds the results to s.
 func (s *comparedServer) addRound(b *testing.B, duration time.Duration, request func(c *http.Client, api string)) {
 	b.Helper()
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: benchCallers}}
@@ -282,8 +282,8 @@ func processTimes(pid int) (own, endedChildren time.Duration, err error) {
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	var times [4]time.Duration
 	for i := range times {
-		n, _ := strconv.Atoi(fields[11+i])
-		times[i] = time.Duration(n) * 10 * time.Millisecond // Linux counts in hundredths of a second
+		hundredths, _ := strconv.Atoi(fields[11+i])
+		times[i] = time.Duration(hundredths) * 10 * time.Millisecond // Linux counts in hundredths of a second
 	}
 	return times[0] + times[1], times[2] + times[3], nil
 }
@@ -387,7 +387,7 @@ func BenchmarkSlowPlatform(b *testing.B) {
 	p, api := svc.serve()
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	sent := make(chan struct{}, 64)
+	sent := make(chan struct{})
 	for _, tenant := range svc.tenants {
 		for _, domain := range []string{"a.example", "b.example"} {
 			go func() {

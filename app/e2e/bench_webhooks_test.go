@@ -54,7 +54,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	svc := newBenchAccount(b, testserver.Database(b))
 	svc.env = append(svc.env, "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true")
 	keys := svc.addAccounts(benchEndpoints / perAccount)
-	p, api := svc.serve()
+	service, api := svc.serve()
 	httpClient := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer httpClient.CloseIdleConnections()
 	for i := range benchEndpoints {
@@ -63,7 +63,7 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	}
 	const events = int(benchDuration/time.Second) * benchEventRate
 	postgres := postgresProcess(b, svc.database)
-	cpuBefore := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
+	cpuBefore := []time.Duration{cpuTime(b, service.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
 	eventNumbers, start := make(chan int), time.Now()
 	var writers sync.WaitGroup
 	for range benchCallers {
@@ -81,25 +81,25 @@ func benchWebhooks(b *testing.B, perAccount int) {
 	ticker.Stop()
 	close(eventNumbers)
 	writers.Wait()
-	took := time.Since(start)
-	want := events * perAccount * 8 / 10
-	for deadline := time.Now().Add(waitTimeout); receiver.lagCount() < want; {
+	writingTime := time.Since(start)
+	wantMessages := events * perAccount * 8 / 10
+	for deadline := time.Now().Add(waitTimeout); receiver.lagCount() < wantMessages; {
 		if time.Now().After(deadline) {
-			b.Fatalf("%d of %d messages arrived", receiver.lagCount(), want)
+			b.Fatalf("only %d of %d messages arrived", receiver.lagCount(), wantMessages)
 		}
 		time.Sleep(50 * time.Millisecond) // the lags do not depend on this interval
 	}
-	cpuAfter := []time.Duration{cpuTime(b, p.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
+	cpuAfter := []time.Duration{cpuTime(b, service.cmd.Process.Pid), cpuTimeWithChildren(b, postgres), cpuTime(b, os.Getpid())}
 	lags := receiver.sortedLags()
 	for i, name := range []string{"service", "postgres", "benchmark"} {
 		b.ReportMetric(float64((cpuAfter[i]-cpuBefore[i]).Microseconds())/1000/float64(len(lags)), "cpu-ms-"+name+"/message")
 	}
 	b.ReportMetric(lags[len(lags)/2].Seconds(), "s/median")
 	b.ReportMetric(lags[len(lags)*99/100].Seconds(), "s/p99")
-	b.ReportMetric(float64(events)/took.Seconds(), "event/s")
-	b.ReportMetric(float64(len(lags))/took.Seconds(), "message/s")
+	b.ReportMetric(float64(events)/writingTime.Seconds(), "event/s")
+	b.ReportMetric(float64(len(lags))/writingTime.Seconds(), "message/s")
 	b.ReportMetric(0, "ns/op")
-	p.kill() // stopping would wait for the endpoints that hang
+	service.kill() // stopping would wait for the endpoints that hang
 }
 
 // postgresProcess returns the id of the PostgreSQL server's first process, which starts the others.
