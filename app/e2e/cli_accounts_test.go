@@ -58,7 +58,7 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	c := sharedSandbox(t).newAccount(object{"plan": "legacy_trial", "tenant_slots": 1})
 	c.newTenant(nil).connect()
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		args   []string
 		want   object
 		isFull bool
@@ -69,10 +69,10 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 		{[]string{"--plan", "complete", "--tenant-slots", "2"}, object{"plan": "complete", "tenant_slots": 2, "tenant_slots_from": "account"}, false},
 		{[]string{"--plan", "legacy_trial"}, object{"plan": "legacy_trial", "tenant_slots": 5, "tenant_slots_from": "plan", "tenants_held": 1}, false},
 	} {
-		changed := c.runAccountCommand(append([]string{"account", "plan"}, tt.args...)...)
+		changed := c.runAccountCommand(append([]string{"account", "plan"}, tc.args...)...)
 		checkMembers(t, "plan", changed, accountMembers)
-		checkValues(t, changed, tt.want)
-		if tt.isFull {
+		checkValues(t, changed, tc.want)
+		if tc.isFull {
 			c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached")
 		} else {
 			c.get("/v1/tenants/connect-url")
@@ -118,7 +118,7 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 	for _, e := range c.checkAudit(append([]string{"account.create", "key.create"}, slices.Repeat([]string{"account.set"}, 7)...)...)[2:] {
 		checkValues(t, e, object{"operator": "carol@desk", "account_id": c.id})
 	}
-	// The audit chain of the account, which the API shows, has the same entries.
+	// The API shows the audit chain of the account, which has the same entries.
 	entries := c.get("/v1/audit?action=account.set").objects("entries")
 	if len(entries) != 7 {
 		t.Errorf("the audit chain has %d entries of account.set, want 7", len(entries))
@@ -133,32 +133,32 @@ func TestAccountSettingsTakeEffectAndAreAudited(t *testing.T) {
 func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"key_form": "trial"})
-	first := c.runAccountCommand("key", "list").objects("keys")[0]
-	checkMembers(t, "key", first, "key_id account_id key_hint form name status created_at revoked_at last_used_at scopes tenant_ids allowed_cidrs expires_at created_by")
-	checkValues(t, first, object{"account_id": c.id, "form": "trial", "status": "active", "revoked_at": nil, "key_hint": c.key[len(c.key)-4:], "scopes": []any{"*"}, "tenant_ids": nil, "allowed_cidrs": nil, "expires_at": nil})
+	trialKey := c.runAccountCommand("key", "list").objects("keys")[0]
+	checkMembers(t, "key", trialKey, "key_id account_id key_hint form name status created_at revoked_at last_used_at scopes tenant_ids allowed_cidrs expires_at created_by")
+	checkValues(t, trialKey, object{"account_id": c.id, "form": "trial", "status": "active", "revoked_at": nil, "key_hint": c.key[len(c.key)-4:], "scopes": []any{"*"}, "tenant_ids": nil, "allowed_cidrs": nil, "expires_at": nil})
 
-	rotated := runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", first.text("key_id"), "-o", "json").mustJSON(t)
-	checkMembers(t, "rotate", rotated, "key_id account_id api_key key_hint form name created_at status replaced_key_id rotated_at")
-	checkValues(t, rotated, object{"account_id": c.id, "form": "live", "name": first["name"], "status": "rotated", "replaced_key_id": first["key_id"]})
+	liveKey := runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", trialKey.text("key_id"), "-o", "json").mustJSON(t)
+	checkMembers(t, "rotate", liveKey, "key_id account_id api_key key_hint form name created_at status replaced_key_id rotated_at")
+	checkValues(t, liveKey, object{"account_id": c.id, "form": "live", "name": trialKey["name"], "status": "rotated", "replaced_key_id": trialKey["key_id"]})
 	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
-	runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", first.text("key_id")).checkFailure(t, cli.ExitRefused)
-	c.key = rotated.text("api_key")
+	runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", trialKey.text("key_id")).checkFailure(t, cli.ExitRefused)
+	c.key = liveKey.text("api_key")
 	c.get("/v1/tenants")
 
-	revoke := []string{"key", "revoke", "--key", rotated.text("key_id"), "-o", "json"}
-	revoked := runTenantry(t, sharedOperatorEnv(""), revoke...).mustJSON(t)
+	revokeArgs := []string{"key", "revoke", "--key", liveKey.text("key_id"), "-o", "json"}
+	revoked := runTenantry(t, sharedOperatorEnv(""), revokeArgs...).mustJSON(t)
 	checkMembers(t, "revoke", revoked, "key_id status revoked_at")
-	checkValues(t, revoked, object{"key_id": rotated["key_id"], "status": "revoked"})
+	checkValues(t, revoked, object{"key_id": liveKey["key_id"], "status": "revoked"})
 	c.expect("GET", "/v1/tenants", nil, 401, "invalid_api_key")
-	checkValues(t, runTenantry(t, sharedOperatorEnv(""), revoke...).mustJSON(t), revoked) // a repetition keeps the time of the first revocation
+	checkValues(t, runTenantry(t, sharedOperatorEnv(""), revokeArgs...).mustJSON(t), revoked) // a repetition keeps the time of the first revocation
 
-	raw := runTenantry(t, sharedOperatorEnv(""), "key", "list", "--account", c.email, "-o", "json")
-	for i, key := range raw.mustJSON(t).objects("keys") {
-		checkValues(t, key, object{"status": "revoked", "key_id": []any{first["key_id"], rotated["key_id"]}[i]})
+	asJSON := runTenantry(t, sharedOperatorEnv(""), "key", "list", "--account", c.email, "-o", "json")
+	for i, key := range asJSON.mustJSON(t).objects("keys") {
+		checkValues(t, key, object{"status": "revoked", "key_id": []any{trialKey["key_id"], liveKey["key_id"]}[i]})
 	}
 	table := runTenantry(t, sharedOperatorEnv(""), "key", "list").stdout
-	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout+table) || !strings.Contains(table, rotated.text("key_id")) {
-		t.Errorf("key list prints the text of a key, or lacks the key id %s:\n%s%s", rotated.text("key_id"), raw.stdout, table)
+	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(asJSON.stdout+table) || !strings.Contains(table, liveKey.text("key_id")) {
+		t.Errorf("key list prints the text of a key, or lacks the key id %s:\n%s%s", liveKey.text("key_id"), asJSON.stdout, table)
 	}
 	c.checkAudit("account.create", "key.create", "key.rotate", "key.revoke")
 }
@@ -171,19 +171,19 @@ func TestKeyListShowsTheLastUse(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	env := fixture.env(t.TempDir(), "")
 	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
-	p, c := fixture.serve(env)
-	start := time.Now().Truncate(time.Minute)
+	service, c := fixture.serve(env)
+	startMinute := time.Now().Truncate(time.Minute) // the service stores the minute of a use
 	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 		t.Fatalf("a request with the key is answered %d %s, want 200", got.status, got.raw)
 	}
-	must(t, p.stop())
+	must(t, service.stop())
 	fixture.runCommand(env, "key", "create", "--account", id)
 	keys := fixture.runCommand(env, "key", "list", "--account", id).objects("keys")
 	if len(keys) != 2 {
 		t.Fatalf("key list shows %d keys, want 2", len(keys))
 	}
-	if used, err := time.Parse(time.RFC3339, keys[0].text("last_used_at")); err != nil || used.Before(start) || used.After(time.Now()) {
-		t.Errorf("the used key is %v (%v), want a last_used_at from %s to now", keys[0], err, start)
+	if usedAt, err := time.Parse(time.RFC3339, keys[0].text("last_used_at")); err != nil || usedAt.Before(startMinute) || usedAt.After(time.Now()) {
+		t.Errorf("the key of the request is %v (%v), want a last_used_at from %s to now", keys[0], err, startMinute)
 	}
 	checkValues(t, keys[1], object{"last_used_at": nil})
 }
@@ -194,14 +194,14 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
 	tenant := c.newTenant(nil).connect()
-	managed := c.newTenant(nil)
-	c.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": c.id})
+	managedTenant := c.newTenant(nil)
+	c.control("POST", "/managed", object{"tenant_id": managedTenant.guid, "account_id": c.id})
 	unconfirmed := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
 	unconfirmed.checkFailure(t, cli.ExitRefused)
 	if !strings.Contains(unconfirmed.stderr, "--yes") {
 		t.Errorf("the refusal does not name the flag --yes: %s", unconfirmed.stderr)
 	}
-	tenant.checkTenants(managed.guid, tenant.guid)
+	tenant.checkTenants(managedTenant.guid, tenant.guid)
 
 	closed := c.runAccountCommand("account", "close", "--yes")
 	checkMembers(t, "close", closed, "account_id email status closed_at keys_revoked tenants_released dns_connections_removed integrations_removed tenants_unruled rules_left")
@@ -220,13 +220,13 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	tenant.caller = newOwner
 	tenant.connect()
 	newOwner.checkTenants(tenant.guid)
-	newOwner.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": newOwner.id})
+	newOwner.control("POST", "/managed", object{"tenant_id": managedTenant.guid, "account_id": newOwner.id})
 	checkValues(t, runTenantry(t, sharedOperatorEnv(""), "account", "show", "--account", c.email, "-o", "json").mustJSON(t), object{"account_id": newOwner.id})
 
-	events := c.checkAudit("account.create", "key.create", "tenant.assign", "tenant.release", "tenant.release", "key.revoke", "account.close")
-	released := events[3].valueAt("details.tenant_id").(string) + events[4].valueAt("details.tenant_id").(string)
-	if !strings.Contains(released, tenant.guid) || !strings.Contains(released, managed.guid) {
-		t.Errorf("the audit does not have the released tenants: %v", events)
+	entries := c.checkAudit("account.create", "key.create", "tenant.assign", "tenant.release", "tenant.release", "key.revoke", "account.close")
+	releasedIDs := entries[3].valueAt("details.tenant_id").(string) + entries[4].valueAt("details.tenant_id").(string)
+	if !strings.Contains(releasedIDs, tenant.guid) || !strings.Contains(releasedIDs, managedTenant.guid) {
+		t.Errorf("the audit entries are %v, want tenant.release with the tenants %s and %s", entries, tenant.guid, managedTenant.guid)
 	}
 }
 
@@ -243,12 +243,12 @@ func TestOperatorListsTenants(t *testing.T) {
 	})
 	tenant.mustSync()
 	tenant.newVerifiedDomain()
-	api := tenant.get(tenant.path(""))
+	fromAPI := tenant.get(tenant.path(""))
 	listedTenant = tenant.runAccountCommand("tenant", "list").objects("tenants")[0]
 	checkMembers(t, "readiness", listedTenant.valueAt("readiness"), "consent exchange_bootstrap smtp_auth discovery domains_verified domains_total mailboxes_total ready_to_provision next_step headroom")
 	checkValues(t, listedTenant, object{
-		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
-		"default_domain": api.text("default_domain"), "readiness": api.valueAt("readiness"),
+		"status": "ready", "id": fromAPI.text("id"), "tenant_name": fromAPI.text("tenant_name"), "tenant_domain": fromAPI.text("tenant_domain"),
+		"default_domain": fromAPI.text("default_domain"), "readiness": fromAPI.valueAt("readiness"),
 	})
 	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").stdout; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, tenant.guid) {
 		t.Errorf("the table of all tenants lacks the column ID or the tenant %s:\n%s", tenant.guid, table)
@@ -284,8 +284,8 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com").checkFailure(t, cli.ExitRefused) // refused, so it is not recorded
 	runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t)                                        // a read, so it is not recorded
 
-	raw := runTenantry(t, env, "audit", "list", "-o", "json")
-	listed := raw.mustJSON(t)
+	asJSON := runTenantry(t, env, "audit", "list", "-o", "json")
+	listed := asJSON.mustJSON(t)
 	checkMembers(t, "audit", listed, "events count")
 	events := listed.objects("events")
 	if listed.valueAt("count") != 3.0 || len(events) != 3 || events[2].text("action") != "migrate" {
@@ -301,19 +301,19 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	checkValues(t, events[1], object{"action": "account.create", "account_id": id, "details.email": "ann@example.com", "details.plan": "complete"})
 	host, err := os.Hostname()
 	if err != nil || events[1].text("operator") != "ann@"+host {
-		t.Errorf("the operator of the event is %q, want ann at this host (%v)", events[1].text("operator"), err)
+		t.Errorf("the operator of account.create is %q, want ann@%s (%v)", events[1].text("operator"), host, err)
 	}
 	table := runTenantry(t, env, "audit", "list")
 	if lines := strings.Split(strings.TrimSpace(table.stdout), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "WHEN") ||
 		!strings.Contains(lines[1], "name=two words") {
 		t.Errorf("the table is not a header and three events, newest first:\n%s", table.stdout)
 	}
-	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout + table.stdout) {
-		t.Errorf("the audit contains the text of a key:\n%s", raw.stdout)
+	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(asJSON.stdout + table.stdout) {
+		t.Errorf("the audit contains the text of a key:\n%s", asJSON.stdout)
 	}
-	for _, tt := range []struct {
-		count int
-		args  []string
+	for _, tc := range []struct {
+		wantCount int
+		args      []string
 	}{
 		{1, []string{"--limit", "1"}},
 		{2, []string{"--account", "ann@example.com"}},
@@ -321,7 +321,7 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 		{3, []string{"--since", "24h"}},
 		{0, []string{"--since", "2999-01-01"}},
 	} {
-		checkValues(t, runTenantry(t, env, append([]string{"audit", "list", "-o", "json"}, tt.args...)...).mustJSON(t), object{"count": tt.count})
+		checkValues(t, runTenantry(t, env, append([]string{"audit", "list", "-o", "json"}, tc.args...)...).mustJSON(t), object{"count": tc.wantCount})
 	}
 }
 

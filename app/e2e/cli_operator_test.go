@@ -79,25 +79,25 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	checkValues(t, accounts[0], object{"status": "active", "tenant_slots_from": "plan", "tenants_held": 0, "closed_at": nil})
 	checkValues(t, accounts[1], object{"email": "bob@example.com", "tenant_slots": 7, "tenant_slots_from": "account"})
 
-	for _, name := range []string{created.text("account_id"), "ann@example.com"} {
-		key := runTenantry(t, env, "key", "create", "--account", name, "--name", "for tests", "--form", "trial", "-o", "json").mustJSON(t)
+	for _, account := range []string{created.text("account_id"), "ann@example.com"} {
+		key := runTenantry(t, env, "key", "create", "--account", account, "--name", "for tests", "--form", "trial", "-o", "json").mustJSON(t)
 		checkMembers(t, "key", key, "key_id account_id api_key key_hint form name created_at")
 		checkValues(t, key, object{"account_id": created["account_id"], "form": "trial", "name": "for tests"})
 		if !regexp.MustCompile(`^tny_trial_[0-9a-f]{48}$`).MatchString(key.text("api_key")) || !strings.HasSuffix(key.text("api_key"), key.text("key_hint")) {
-			t.Error("an API key is not tny_trial_ with 48 hexadecimal digits, or does not end in its hint")
+			t.Error("an API key differs from tny_trial_ with 48 hexadecimal digits, or does not end in its hint")
 		}
 	}
-	const firstTenant = "aaaaaaaa-0000-4000-8000-000000000001"
-	restricted := runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--scope", "tenants:read,domains:*", "--tenant", strings.ToUpper(firstTenant),
+	const allowedTenant = "aaaaaaaa-0000-4000-8000-000000000001"
+	restricted := runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--scope", "tenants:read,domains:*", "--tenant", strings.ToUpper(allowedTenant),
 		"--cidr", "192.0.2.7/24", "--expires", "2126-01-31T00:00:00Z", "-o", "json").mustJSON(t)
 	keys := runTenantry(t, env, "key", "list", "-o", "json").mustJSON(t).objects("keys")
-	last := keys[len(keys)-1]
-	checkValues(t, last, object{"key_id": restricted["key_id"], "scopes": []any{"tenants:read", "domains:*"}, "tenant_ids": []any{firstTenant},
+	listedKey := keys[len(keys)-1]
+	checkValues(t, listedKey, object{"key_id": restricted["key_id"], "scopes": []any{"tenants:read", "domains:*"}, "tenant_ids": []any{allowedTenant},
 		"allowed_cidrs": []any{"192.0.2.0/24"}, "expires_at": "2126-01-31T00:00:00Z"})
-	for _, wrong := range [][]string{{"--scope", "all"}, {"--tenant", "x"}, {"--cidr", "192.0.2.7"}, {"--expires", "2020-01-01T00:00:00Z"}, {"--expires", "tomorrow"}} {
-		failed := runTenantry(t, env, append([]string{"key", "create", "--account", "ann@example.com"}, wrong...)...)
-		if failed.checkFailure(t, cli.ExitUsage); !strings.Contains(failed.stderr, wrong[0]) {
-			t.Errorf("%v: the error does not name the flag", wrong)
+	for _, wrongFlag := range [][]string{{"--scope", "all"}, {"--tenant", "x"}, {"--cidr", "192.0.2.7"}, {"--expires", "2020-01-01T00:00:00Z"}, {"--expires", "tomorrow"}} {
+		failed := runTenantry(t, env, append([]string{"key", "create", "--account", "ann@example.com"}, wrongFlag...)...)
+		if failed.checkFailure(t, cli.ExitUsage); !strings.Contains(failed.stderr, wrongFlag[0]) {
+			t.Errorf("%v: the error does not name the flag: %s", wrongFlag, failed.stderr)
 		}
 	}
 	table := runTenantry(t, env, "account", "list")
@@ -110,9 +110,9 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	for _, tt := range []struct {
-		code int
-		args []string
+	for _, tc := range []struct {
+		exitCode int
+		args     []string
 	}{
 		{cli.ExitUsage, []string{"nonsense"}},
 		{cli.ExitUsage, []string{"account"}},
@@ -160,16 +160,16 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", noSuchID}},
 		{cli.ExitNotFound, []string{"tenant", "withdraw", "--tenant", "nonsense"}},
 	} {
-		t.Run(strings.Join(tt.args, " "), func(t *testing.T) { runTenantry(t, env, tt.args...).checkFailure(t, tt.code) })
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) { runTenantry(t, env, tc.args...).checkFailure(t, tc.exitCode) })
 	}
 	asJSON := runTenantry(t, env, "key", "create", "--account", noSuchID, "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(asJSON.stderr), &printed); err != nil || asJSON.code != cli.ExitNotFound {
 		t.Fatalf("exit code %d, want %d and an error as JSON: %v: %s", asJSON.code, cli.ExitNotFound, err, asJSON.stderr)
 	}
-	plan := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--plan", "nonsense")
-	if !strings.Contains(plan.stderr, "api_starter") || strings.Contains(plan.stderr, "Idempotency-Key") {
-		t.Errorf("the error lacks the plan api_starter, or mentions the Idempotency-Key: %s", plan.stderr)
+	unknownPlan := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--plan", "nonsense")
+	if !strings.Contains(unknownPlan.stderr, "api_starter") || strings.Contains(unknownPlan.stderr, "Idempotency-Key") {
+		t.Errorf("the error lacks the plan api_starter, or mentions the Idempotency-Key: %s", unknownPlan.stderr)
 	}
 	checkMembers(t, "error", printed, "error")
 	checkMembers(t, "error", printed.valueAt("error"), "code message fix")
@@ -206,12 +206,12 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	checkMembers(t, "assign", created, "id tenant_id account_id tenant_name tenant_domain managed assigned_at")
 	checkValues(t, created, object{"tenant_id": tenant.guid, "account_id": id, "managed": true})
 	tenant.mustSync()
-	second, admin := fixture.newTenant(server)
+	bobTenant, bobAdmin := fixture.newTenant(server)
 	c.expect("GET", "/v1/tenants/connect-url", nil, 402, "tenant_limit_reached") // a managed tenant uses a slot
 	_, bobKey := fixture.newAccount(env, "bob@example.com", "complete", 0)
 	bob := caller{client: server, key: bobKey}
-	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), admin, "accept")
-	runTenantry(t, env, "tenant", "assign", "--tenant", second, "--account", id).checkFailure(t, cli.ExitRefused)
+	newBrowser(t).answerConsent(bob.get("/v1/tenants/connect-url").text("connect_url"), bobAdmin, "accept")
+	runTenantry(t, env, "tenant", "assign", "--tenant", bobTenant, "--account", id).checkFailure(t, cli.ExitRefused)
 	runTenantry(t, env, "tenant", "assign", "--tenant", tenant.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already assigned
 
 	const zone = "withdrawn.test"

@@ -145,7 +145,11 @@ func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} {
 		runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", name).checkFailure(t, cli.ExitUsage)
 	}
-	for _, line := range strings.Split(runTenantry(t, env, "account", "list").stdout, "\n") {
+	table := runTenantry(t, env, "account", "list")
+	if !strings.Contains(table.stdout, "ann@example.com") {
+		t.Errorf("account list: exit code %d, want 0 and the account of ann@example.com: %s%s", table.code, table.stdout, table.stderr)
+	}
+	for _, line := range strings.Split(table.stdout, "\n") {
 		if line != strings.TrimRight(line, " ") {
 			t.Errorf("%q ends in spaces", line)
 		}
@@ -172,13 +176,13 @@ func TestHelpGroupsCommands(t *testing.T) {
 	if withoutCommand := runTenantry(t, nil); withoutCommand.stdout != help.stdout || withoutCommand.code != 0 {
 		t.Errorf("without a command: exit code %d, want 0 and the help\n%s", withoutCommand.code, withoutCommand.stdout)
 	}
-	create := runTenantry(t, nil, "account", "create", "--help").stdout
-	if !strings.Contains(create, "--email") || strings.Contains(create, "--dns-port") || !strings.Contains(create, "tenantry serve --help") {
-		t.Errorf("the help of account create lacks --email or `tenantry serve --help`, or shows --dns-port:\n%s", create)
+	createHelp := runTenantry(t, nil, "account", "create", "--help").stdout
+	if !strings.Contains(createHelp, "--email") || strings.Contains(createHelp, "--dns-port") || !strings.Contains(createHelp, "tenantry serve --help") {
+		t.Errorf("the help of account create lacks --email or `tenantry serve --help`, or shows --dns-port:\n%s", createHelp)
 	}
-	serve := runTenantry(t, nil, "help", "serve").stdout
+	serveHelp := runTenantry(t, nil, "help", "serve").stdout
 	for field := range settings.Fields() {
-		if field.Name != "Providers" && !strings.Contains(serve, "--"+settings.FlagName(field)+" ") {
+		if field.Name != "Providers" && !strings.Contains(serveHelp, "--"+settings.FlagName(field)+" ") {
 			t.Errorf("serve --help lacks --%s", settings.FlagName(field))
 		}
 	}
@@ -188,22 +192,22 @@ func TestHelpGroupsCommands(t *testing.T) {
 // that each of its own flags has a description.
 func TestEveryCommandHasAHelpText(t *testing.T) {
 	t.Parallel()
-	var walk func(cmd *cobra.Command)
-	walk = func(cmd *cobra.Command) {
+	var checkTree func(cmd *cobra.Command)
+	checkTree = func(cmd *cobra.Command) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s has the summary %q, want a text without a final period", cmd.CommandPath(), cmd.Short)
 		}
-		own, _ := cli.SplitFlags(cmd)
-		for _, line := range strings.Split(strings.TrimSpace(own.FlagUsages()), "\n") {
+		ownFlags, _ := cli.SplitFlags(cmd)
+		for _, line := range strings.Split(strings.TrimSpace(ownFlags.FlagUsages()), "\n") {
 			if line != "" && !regexp.MustCompile(`--\S+( \S+)?\s{2,}\S`).MatchString(line) {
 				t.Errorf("%s: a flag has no description: %s", cmd.CommandPath(), line)
 			}
 		}
-		for _, sub := range cmd.Commands() {
-			walk(sub)
+		for _, subcommand := range cmd.Commands() {
+			checkTree(subcommand)
 		}
 	}
-	walk(command.Root())
+	checkTree(command.Root())
 }
 
 // TestEachShellGetsACompletionScript checks that each shell gets a script, and that bash completes

@@ -35,11 +35,11 @@ func shownSettings(t *testing.T, result commandResult) map[string]object {
 func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tenantry.yaml")
-	text := "listen: 127.0.0.1:1\nadmin_listen: 127.0.0.1:1\nkey_prefix: abc\ndns_resolvers: [\"192.0.2.1:53\", \"192.0.2.2:53\"]\n" +
+	yaml := "listen: 127.0.0.1:1\nadmin_listen: 127.0.0.1:1\nkey_prefix: abc\ndns_resolvers: [\"192.0.2.1:53\", \"192.0.2.2:53\"]\n" +
 		"providers:\n  microsoft365:\n    client_id: from-file\n    pacing: 3\n"
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	must(t, os.WriteFile(file, []byte(yaml), 0o600))
 	env := []string{onePluginPerKindEnv(t), "TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
-	got := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
+	shown := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
 		"log_level":                              {"info", "default"},
 		"key_prefix":                             {"abc", "file"},
@@ -52,12 +52,12 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 		"providers.microsoft365.graph_url":       {"https://graph.microsoft.com", "default"},
 		"providers.microsoft365.no_such_setting": {"", ""},
 	} {
-		if s := got[name]; s.text("value") != want[0] || s.text("source") != want[1] {
+		if s := shown[name]; s.text("value") != want[0] || s.text("source") != want[1] {
 			t.Errorf("the setting %s is %v, want the value and source %v", name, s, want)
 		}
 	}
 	for field := range settings.Fields() {
-		if _, ok := got[field.Tag.Get("koanf")]; !ok && field.Name != "Providers" {
+		if _, ok := shown[field.Tag.Get("koanf")]; !ok && field.Name != "Providers" {
 			t.Errorf("config does not show the setting %s", field.Name)
 		}
 	}
@@ -76,7 +76,7 @@ func TestConfigRedactsSecrets(t *testing.T) {
 		"TENANTRY_REDIS_URL=rediss://:" + secret + "@redis.example/0",
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,
 	}
-	notURLs := []string{
+	notURLEnv := []string{
 		onePluginPerKindEnv(t),
 		"TENANTRY_DATABASE_URL=host=db.example user=ann password=" + secret,
 		"TENANTRY_REDIS_URL=default:" + secret + "@redis.example:6379/0",
@@ -91,7 +91,7 @@ func TestConfigRedactsSecrets(t *testing.T) {
 				t.Errorf("the output lacks %s:\n%s", want, result.stdout)
 			}
 		}
-		result = runTenantry(t, notURLs, "config", "-o", format)
+		result = runTenantry(t, notURLEnv, "config", "-o", format)
 		if result.code != cli.ExitUsage || strings.Contains(result.stdout+result.stderr, secret) {
 			t.Errorf("with addresses that are not URLs: exit code %d, want %d and no secret:\n%s%s", result.code, cli.ExitUsage, result.stdout, result.stderr)
 		}
@@ -157,8 +157,8 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 		"TENANTRY_PROVIDERS_CLOUDFLARE_ZZZ=x":             "its settings are api_url",
 	} {
 		env := []string{onePluginPerKindEnv(t), "TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", variable}
-		serve := runTenantry(t, env, "serve")
-		serve.checkUsageAfterLog(t, wantText)
+		failedServe := runTenantry(t, env, "serve")
+		failedServe.checkUsageAfterLog(t, wantText)
 		_, checks := runDoctor(t, env)
 		checkValues(t, checks["provider_settings"], object{"status": doctor.Failed})
 		if summary := checks["provider_settings"].text("summary"); !strings.Contains(summary, wantText) {

@@ -22,9 +22,9 @@ import (
 func TestAdministratorConnectsATenant(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	tenant, b := c.newTenant(object{"name": "By Hand Ltd"}), newBrowser(t)
+	tenant, browser := c.newTenant(object{"name": "By Hand Ltd"}), newBrowser(t)
 	link := c.get("/v1/tenants/connect-url").text("connect_url")
-	callback := b.open(b.answerConsent(link, tenant.admin, "accept"))
+	callback := browser.open(browser.answerConsent(link, tenant.admin, "accept"))
 	if callback.status != http.StatusSeeOther {
 		t.Fatalf("the callback answers %d, want a redirect to the sign-in: %s", callback.status, callback.text)
 	}
@@ -34,7 +34,7 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 		to.Query().Get("nonce") == "" || !strings.Contains(to.Path, tenant.guid) {
 		t.Errorf("the callback redirects to %s, want a sign-in at the tenant with S256 and a nonce", callback.location)
 	}
-	confirmation := b.open(b.signIn(callback.location, tenant.admin).location)
+	confirmation := browser.open(browser.signIn(callback.location, tenant.admin).location)
 	checkPageHeaders(t, confirmation)
 	for _, words := range []string{"By Hand Ltd", tenant.guid, ".onmicrosoft.com", c.email, tenant.admin, "Connect", "Cancel"} {
 		if !strings.Contains(confirmation.text, words) {
@@ -42,13 +42,13 @@ func TestAdministratorConnectsATenant(t *testing.T) {
 		}
 	}
 	c.checkTenants() // before the confirmation no tenant is connected
-	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
+	result := browser.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusOK || !strings.Contains(result.heading, "connected") || !strings.Contains(result.text, "Its name is tenantry") {
 		t.Errorf("the confirmation is answered %d %s, want 200 and the page of a connected tenant", result.status, result.text)
 	}
 	c.checkTenants(tenant.guid)
-	if again := b.submit(confirmation, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
+	if again := browser.submit(confirmation, url.Values{"decision": {"connect"}}); again.status != http.StatusBadRequest {
 		t.Errorf("a second confirmation is answered %d, want 400", again.status)
 	}
 	tenant.mustSync()
@@ -93,13 +93,13 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 	tenant := c.newConnectedTenant(nil)
 	zone, before := tenant.newVerifiedDomain(), tenant.get(tenant.path(""))
 	tenant.post(tenant.path("/mailboxes"), mailboxesBody(zone, "ada"))
-	other := c.newTenant(nil)
+	lastSlotTenant := c.newTenant(nil)
 	domain, mailbox := tenant.get(tenant.path("/domains")).objects("domains")[0], tenant.get(tenant.path("/mailboxes")).objects("mailboxes")[0]
 
 	// The last slot is taken while the confirmation page is open.
 	browser := newBrowser(t)
 	confirmation := browser.openConfirmation(tenant)
-	other.connect()
+	lastSlotTenant.connect()
 	if result := browser.submit(confirmation, url.Values{"decision": {"connect"}}); result.status != http.StatusOK {
 		t.Errorf("the confirmation is answered %d %s, want 200", result.status, result.text)
 	}
@@ -118,34 +118,34 @@ func TestReconnectRenewsTheConsent(t *testing.T) {
 func TestConnectRefusesATenantOfADifferentAccount(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
-	owner, other := c.newAccount(nil), c.newAccount(nil)
+	owner, stranger := c.newAccount(nil), c.newAccount(nil)
 	tenant := owner.newTenant(nil).connect()
 	browser := newBrowser(t)
-	confirmation := browser.openConfirmation(accountTenant{other, tenant.guid, tenant.admin})
+	confirmation := browser.openConfirmation(accountTenant{stranger, tenant.guid, tenant.admin})
 	result := browser.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusConflict || strings.Contains(result.text, owner.email) || strings.Contains(result.text, owner.id) {
 		t.Errorf("the confirmation is answered %d %s, want 409 without the account of the owner", result.status, result.text)
 	}
-	other.checkTenants()
+	stranger.checkTenants()
 	owner.checkTenants(tenant.guid)
 	tenant.expect("DELETE", tenant.path(""), nil, 200, "")
-	accountTenant{other, tenant.guid, tenant.admin}.connect() // released, so it can be connected
+	accountTenant{stranger, tenant.guid, tenant.admin}.connect() // the owner has released the tenant
 }
 
 // TestConnectRefusesWhenTheLastSlotIsTaken fills the last slot while the confirmation page is open.
 func TestConnectRefusesWhenTheLastSlotIsTaken(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 1})
-	tenant, other, b := c.newTenant(nil), c.newTenant(nil), newBrowser(t)
-	confirmation := b.openConfirmation(tenant)
-	other.connect()
-	result := b.submit(confirmation, url.Values{"decision": {"connect"}})
+	tenant, lastSlotTenant, browser := c.newTenant(nil), c.newTenant(nil), newBrowser(t)
+	confirmation := browser.openConfirmation(tenant)
+	lastSlotTenant.connect()
+	result := browser.submit(confirmation, url.Values{"decision": {"connect"}})
 	checkPageHeaders(t, result)
 	if result.status != http.StatusPaymentRequired {
 		t.Errorf("the confirmation is answered %d %s, want 402", result.status, result.text)
 	}
-	c.checkTenants(other.guid)
+	c.checkTenants(lastSlotTenant.guid)
 }
 
 func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
@@ -165,10 +165,10 @@ func TestConnectRefusesWhenThePlanLapsed(t *testing.T) {
 // declined or cancelled step of the connect flow. None of these steps connects a tenant.
 func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		walk   func(b *browser, tenant accountTenant, link string) page
-		status int
+	for _, tc := range []struct {
+		name       string
+		walk       func(b *browser, tenant accountTenant, link string) page
+		wantStatus int
 	}{
 		{"declined at the consent", func(b *browser, tenant accountTenant, link string) page {
 			return b.open(b.answerConsent(link, tenant.admin, "deny"))
@@ -225,19 +225,19 @@ func TestConnectFlowRefusesInvalidSteps(t *testing.T) {
 		{"cancelled", func(b *browser, tenant accountTenant, _ string) page {
 			return b.submit(b.openConfirmation(tenant), url.Values{"decision": {"cancel"}})
 		}, http.StatusOK},
-		{"connected after it was cancelled", func(b *browser, tenant accountTenant, _ string) page {
+		{"confirmed after a cancellation", func(b *browser, tenant accountTenant, _ string) page {
 			confirmation := b.openConfirmation(tenant)
 			b.submit(confirmation, url.Values{"decision": {"cancel"}})
 			return b.submit(confirmation, url.Values{"decision": {"connect"}})
 		}, http.StatusBadRequest},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := sharedSandbox(t).newAccount(nil)
 			tenant := c.newTenant(nil)
-			p := tt.walk(newBrowser(t), tenant, c.get("/v1/tenants/connect-url").text("connect_url"))
-			if p.status != tt.status || p.heading == "" {
-				t.Errorf("the page has the status %d, want %d and a heading: %s", p.status, tt.status, p.text)
+			p := tc.walk(newBrowser(t), tenant, c.get("/v1/tenants/connect-url").text("connect_url"))
+			if p.status != tc.wantStatus || p.heading == "" {
+				t.Errorf("the page has the status %d, want %d and a heading: %s", p.status, tc.wantStatus, p.text)
 			}
 			checkPageHeaders(t, p)
 			c.checkTenants()
@@ -290,21 +290,21 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	t.Parallel()
 	account, otherInstallation := sharedSandbox(t).newAccount(nil), privateSandbox(t)
 	tenant := account.newTenant(nil)
-	b := newBrowser(t)
-	ownCallback := b.answerConsent(account.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
+	browser := newBrowser(t)
+	ownCallback := browser.answerConsent(account.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 	otherInstallationState := queryParameter(t, otherInstallation.get("/v1/tenants/connect-url").text("connect_url"), "state")
-	if p := b.open(withQueryParameter(t, ownCallback, "state", otherInstallationState)); p.status != http.StatusBadRequest {
+	if p := browser.open(withQueryParameter(t, ownCallback, "state", otherInstallationState)); p.status != http.StatusBadRequest {
 		t.Errorf("a state of another installation is answered %d %s, want 400", p.status, p.text)
 	}
 
 	// With the state of a different account, the flow would connect the tenant to that account. The
 	// confirmation page therefore names that account.
 	otherAccount := sharedSandbox(t).newAccount(nil)
-	state := queryParameter(t, otherAccount.get("/v1/tenants/connect-url").text("connect_url"), "state")
-	callback := b.open(withQueryParameter(t, ownCallback, "state", state))
-	confirmation := b.open(b.signIn(callback.location, tenant.admin).location)
+	otherAccountState := queryParameter(t, otherAccount.get("/v1/tenants/connect-url").text("connect_url"), "state")
+	callback := browser.open(withQueryParameter(t, ownCallback, "state", otherAccountState))
+	confirmation := browser.open(browser.signIn(callback.location, tenant.admin).location)
 	if !strings.Contains(confirmation.text, otherAccount.email) || strings.Contains(confirmation.text, account.email) {
-		t.Errorf("the page does not name the account of the state, or names the first account: %s", confirmation.text)
+		t.Errorf("the page must name the account of the state, %s, and not the account of the link, %s: %s", otherAccount.email, account.email, confirmation.text)
 	}
 	account.checkTenants()
 	otherAccount.checkTenants()
@@ -315,18 +315,18 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	tenant, b, otherBrowser := c.newTenant(nil), newBrowser(t), newBrowser(t)
-	callback := b.open(b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
-	signInCallback := b.signIn(callback.location, tenant.admin).location
+	tenant, browser, otherBrowser := c.newTenant(nil), newBrowser(t), newBrowser(t)
+	callback := browser.open(browser.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
+	signInCallback := browser.signIn(callback.location, tenant.admin).location
 	if p := otherBrowser.open(signInCallback); p.status != http.StatusBadRequest {
 		t.Errorf("the sign-in in another browser is answered %d %s, want 400", p.status, p.text)
 	}
-	confirmation := b.open(signInCallback)
+	confirmation := browser.open(signInCallback)
 	if p := otherBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
 		t.Errorf("the confirmation in another browser is answered %d %s, want 400", p.status, p.text)
 	}
 	c.checkTenants()
-	if p := b.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
+	if p := browser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
 		t.Errorf("the confirmation in the same browser is answered %d %s, want 200", p.status, p.text)
 	}
 	c.checkTenants(tenant.guid)
@@ -339,22 +339,22 @@ func TestConnectFlowExpires(t *testing.T) {
 	for _, step := range []string{"callback", "signin", "confirm"} {
 		t.Run(step, func(t *testing.T) {
 			c := c.withT(t)
-			tenant, b := c.newTenant(nil), newBrowser(t)
+			tenant, browser := c.newTenant(nil), newBrowser(t)
 			expire := func() { c.control("POST", "/clock", object{"advance": "15m1s"}) }
-			callback := b.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
+			callback := browser.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 			var p page
 			switch step {
 			case "callback":
 				expire()
-				p = b.open(callback)
+				p = browser.open(callback)
 			case "signin":
-				signIn := b.open(callback).location
+				signIn := browser.open(callback).location
 				expire()
-				p = b.open(b.signIn(signIn, tenant.admin).location)
+				p = browser.open(browser.signIn(signIn, tenant.admin).location)
 			case "confirm":
-				confirmation := b.open(b.signIn(b.open(callback).location, tenant.admin).location)
+				confirmation := browser.open(browser.signIn(browser.open(callback).location, tenant.admin).location)
 				expire()
-				p = b.submit(confirmation, url.Values{"decision": {"connect"}})
+				p = browser.submit(confirmation, url.Values{"decision": {"connect"}})
 			}
 			if p.status != http.StatusBadRequest {
 				t.Errorf("the expired step is answered %d %s, want 400", p.status, p.text)

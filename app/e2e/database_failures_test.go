@@ -106,15 +106,15 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	admin, err := sql.Open("pgx", server.URL)
 	must(t, err)
 	defer func() { _ = admin.Close() }()
-	for _, s := range []string{"CREATE DATABASE crash", "ALTER DATABASE crash SET synchronous_commit = on"} {
-		if _, err := admin.ExecContext(t.Context(), s); err != nil {
-			t.Fatal(err)
+	for _, statement := range []string{"CREATE DATABASE crash", "ALTER DATABASE crash SET synchronous_commit = on"} { // test servers disable synchronous_commit
+		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("the statement %s fails: %v", statement, err)
 		}
 	}
 	crashURL := databaseURL(t, server.URL, "crash")
 	service := newDatabaseService(t, crashURL, crashURL)
 	service.addDomainAndMailboxes()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stopWriters := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	mailboxes := service.get(service.path("/mailboxes")).objects("mailboxes")
 	acknowledged, attempted := make([]atomic.Int64, len(mailboxes)), make([]atomic.Int64, len(mailboxes))
@@ -149,7 +149,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 		got, err := service.tryDo("GET", service.ready.APIURL+"/v1/tenants", service.key, nil)
 		return err == nil && got.status == http.StatusOK
 	})
-	stop()
+	stopWriters()
 	writers.Wait()
 	if refused.Load() == 0 {
 		t.Error("no write was refused, want at least one refused because of the crash")
@@ -174,8 +174,8 @@ func TestStandbyIsNotReady(t *testing.T) {
 	server, err := testserver.StartPostgres(t.Context())
 	must(t, err)
 	t.Cleanup(server.Stop)
-	url := server.URL + "?synchronous_commit=on" // test servers disable it
-	service := newDatabaseService(t, url, url)
+	serverURL := server.URL + "?synchronous_commit=on" // test servers disable synchronous_commit
+	service := newDatabaseService(t, serverURL, serverURL)
 	readiness := func() int { return service.do("GET", service.ready.AdminURL+"/readyz", "", nil).status }
 	must(t, server.Demote(t.Context()))
 	service.eventually("/readyz answers 503", func() bool { return readiness() == http.StatusServiceUnavailable })
@@ -219,16 +219,16 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	service := newDatabaseService(t, directURL, directURL)
 	service.addDomainAndMailboxes()
 	mailbox := service.get(service.path("/mailboxes")).objects("mailboxes")[0].text("id")
-	tx, err := service.db.BeginTx(t.Context(), nil)
+	lock, err := service.db.BeginTx(t.Context(), nil)
 	must(t, err)
-	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE mailboxes IN ACCESS EXCLUSIVE MODE"); err != nil {
+	if _, err := lock.ExecContext(t.Context(), "LOCK TABLE mailboxes IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	var writers sync.WaitGroup
-	var released atomic.Bool
+	var lockReleased atomic.Bool
 	for range 64 {
 		writers.Go(func() {
-			for !released.Load() { // a write that times out gives its connection back, so the next write takes it
+			for !lockReleased.Load() { // a write that times out releases its connection, and the next write takes it
 				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+mailbox), service.key, object{"daily_send_limit": rand.IntN(25) + 1})
 				if err != nil || got.status != 200 && (got.status != 503 || got.header.Get("Retry-After") == "") {
 					t.Errorf("a write is answered %d %s, want 200 or 503 with Retry-After (%v)", got.status, got.raw, err)
@@ -238,9 +238,9 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 		})
 	}
 	service.eventually("every connection waits", func() bool {
-		var n int
+		var waiting int
 		row := service.db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-		return row.Scan(&n) == nil && n >= 20
+		return row.Scan(&waiting) == nil && waiting >= 20 // the default size of the pool
 	})
 	for _, path := range []string{"/v1/tenants", service.path("/domains")} {
 		service.eventually(path+" is refused", func() bool {
@@ -254,8 +254,8 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	service.eventually("/readyz answers 503", func() bool {
 		return service.do("GET", service.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
-	released.Store(true)
-	must(t, tx.Rollback())
+	lockReleased.Store(true)
+	must(t, lock.Rollback())
 	writers.Wait()
 	service.eventually("reads succeed again", func() bool { return service.call("GET", "/v1/tenants", nil).status == http.StatusOK })
 }
@@ -319,7 +319,7 @@ func (cutter *commitCutter) forward(clientConn net.Conn) {
 			return
 		}
 		if cut {
-			_, _ = io.Copy(io.Discard, clientConn) // ends when the other goroutine has read the database's response
+			_, _ = io.Copy(io.Discard, clientConn) // ends when the goroutine above, which has read the database's response, closes clientConn
 			return
 		}
 	}
@@ -404,16 +404,16 @@ func (s *databaseService) cutEachWrite(cutter *commitCutter, skip int, afterComm
 	write("POST", s.path("/domains"), object{"domain": name})
 	s.publishRecords(name)
 	checkValues(s.t, write("POST", s.domainPath(name, "/verify"), nil).object, object{"is_verified": true})
-	got := write("POST", s.path("/mailboxes"), mailboxesBody(name, "ada", "max"))
-	if got.valueAt("created_count") != 2.0 {
-		s.t.Errorf("skip %d, cut after the COMMIT %t: got %s, want 2 created mailboxes", skip, afterCommit, got.raw)
+	provisioned := write("POST", s.path("/mailboxes"), mailboxesBody(name, "ada", "max"))
+	if provisioned.valueAt("created_count") != 2.0 {
+		s.t.Errorf("skip %d, cut after the COMMIT %t: got %s, want 2 created mailboxes", skip, afterCommit, provisioned.raw)
 	}
 	write("POST", s.path("/sync"), nil)
-	for _, m := range s.get(s.path("/mailboxes")).objects("mailboxes") {
-		if strings.HasSuffix(m.text("primary_smtp"), name) {
-			write("PATCH", s.path("/mailboxes/"+m.text("id")), object{"daily_send_limit": 3})
-			if s.storedLimit(m.text("id")) != 3.0 {
-				s.t.Errorf("the mailbox %v does not have the limit 3", m)
+	for _, mailbox := range s.get(s.path("/mailboxes")).objects("mailboxes") {
+		if strings.HasSuffix(mailbox.text("primary_smtp"), name) {
+			write("PATCH", s.path("/mailboxes/"+mailbox.text("id")), object{"daily_send_limit": 3})
+			if s.storedLimit(mailbox.text("id")) != 3.0 {
+				s.t.Errorf("the mailbox %v does not have the limit 3", mailbox)
 			}
 		}
 	}
@@ -444,10 +444,10 @@ func (s *databaseService) retryThroughCuts(cutter *commitCutter, method, path st
 func (s *databaseService) checkCreatedOnce() {
 	s.t.Helper()
 	creations := map[string]int{}
-	for _, q := range s.service.recordedRequests() {
-		addsDomain := q.method == http.MethodPost && strings.HasSuffix(q.path, "/domains")
-		if q.status < 300 && (addsDomain || q.cmdlet() == "New-Mailbox") {
-			creations[q.path+" "+string(q.body)]++
+	for _, request := range s.service.recordedRequests() {
+		addsDomain := request.method == http.MethodPost && strings.HasSuffix(request.path, "/domains")
+		if request.status < 300 && (addsDomain || request.cmdlet() == "New-Mailbox") {
+			creations[request.path+" "+string(request.body)]++
 		}
 	}
 	if len(creations) < 6 {

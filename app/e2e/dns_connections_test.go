@@ -27,7 +27,7 @@ type cloudflareFake struct {
 	token   string
 	url     string
 	revoked atomic.Bool  // true if the token is revoked
-	calls   atomic.Int64 // number of calls with the token
+	calls   atomic.Int64 // number of calls with the token, also after it was revoked
 	// onCall, if set, runs before each call is answered.
 	onCall atomic.Pointer[func()]
 }
@@ -116,7 +116,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	cloudflare := newCloudflareFake(t, "a.test", "b.test")
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), cloudflare.env()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	ann := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
+	account := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
 	add := func(file string, flags ...string) commandResult {
 		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
 		return runTenantry(t, env, append(args, flags...)...)
@@ -128,37 +128,37 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	}
 	checkConnections(t, env)
 
-	first := add(validFile, "--name", "zones of ann").mustJSON(t)
-	checkMembers(t, "connection", first, dnsConnectionMembers)
-	checkValues(t, first, object{"account_id": ann, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
-	second := add(validFile).mustJSON(t)
-	checkConnections(t, env, first, second)
+	kept := add(validFile, "--name", "zones of ann").mustJSON(t)
+	checkMembers(t, "connection", kept, dnsConnectionMembers)
+	checkValues(t, kept, object{"account_id": account, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
+	removable := add(validFile).mustJSON(t)
+	checkConnections(t, env, kept, removable)
 
 	cloudflare.revoked.Store(true)
-	failed := runTenantry(t, env, "dns-connection", "test", "--connection", first.text("connection_id"), "-o", "json")
+	failed := runTenantry(t, env, "dns-connection", "test", "--connection", kept.text("connection_id"), "-o", "json")
 	failed.checkError(t, cli.ExitExternal, "provider_credential_rejected")
-	first["status"] = "failed"
-	delete(first, "tested_at")
-	checkConnections(t, env, first, second)
+	kept["status"] = "failed"
+	delete(kept, "tested_at")
+	checkConnections(t, env, kept, removable)
 	cloudflare.revoked.Store(false)
 	runTenantry(t, env, "keyset", "rotate", "-o", "json").mustJSON(t)
-	tested := runTenantry(t, env, "dns-connection", "test", "--connection", first.text("connection_id"), "-o", "json").mustJSON(t)
+	tested := runTenantry(t, env, "dns-connection", "test", "--connection", kept.text("connection_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "test", tested, dnsConnectionMembers)
-	first["status"] = "connected"
-	checkValues(t, tested, first)
+	kept["status"] = "connected"
+	checkValues(t, tested, kept)
 
-	removed := runTenantry(t, env, "dns-connection", "remove", "--connection", second.text("connection_id"), "-o", "json").mustJSON(t)
+	removed := runTenantry(t, env, "dns-connection", "remove", "--connection", removable.text("connection_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "removal", removed, "connection_id account_id provider name status removed_at")
-	checkValues(t, removed, object{"connection_id": second["connection_id"], "status": "removed"})
+	checkValues(t, removed, object{"connection_id": removable["connection_id"], "status": "removed"})
 	for _, action := range []string{"test", "remove"} {
-		runTenantry(t, env, "dns-connection", action, "--connection", second.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
+		runTenantry(t, env, "dns-connection", action, "--connection", removable.text("connection_id"), "-o", "json").checkError(t, cli.ExitNotFound, "dns_connection_not_found")
 	}
-	checkConnections(t, env, first)
-	cloudflare.checkLifecycle(t, env, ann)
+	checkConnections(t, env, kept)
+	cloudflare.checkLifecycle(t, env, account)
 }
 
 // checkLifecycle checks that a backup contains a stored connection, that the audit events do not
-// contain its secret, and that closing the account removes the connection.
+// contain its secret, and that closing the account removes the connection and refuses new ones.
 func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "all.backup")
@@ -214,9 +214,9 @@ func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 	if plainHTTP := add(noPrivateEnv, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(plainHTTP.Message, "http would send the key in clear") {
 		t.Errorf("the error is %v, want the reason that http would send the key in clear", plainHTTP)
 	}
-	private := add(noPrivateEnv, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
-	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
-		t.Errorf("the error is %v, want a fix that names the setting for private addresses", private)
+	privateAddress := add(noPrivateEnv, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
+	if !strings.Contains(privateAddress.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
+		t.Errorf("the error is %v, want a fix that names the setting for private addresses", privateAddress)
 	}
 	server.Stop()
 	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
@@ -233,10 +233,10 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	keyFile := credentialFile(t, "c2VjcmV0")
-	for _, tt := range []struct {
-		code int
-		args string
-		want string // a part of the error
+	for _, tc := range []struct {
+		exitCode  int
+		args      string
+		wantError string // a part of the error
 	}{
 		{cli.ExitUsage, "add --provider cloudflare", "--account"},
 		{cli.ExitUsage, "add --account ann@example.com", "--provider"},
@@ -258,10 +258,10 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 		{cli.ExitUsage, "test", "--connection"},
 		{cli.ExitUsage, "remove", "--connection"},
 	} {
-		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
-		got.checkFailure(t, tt.code)
-		if !strings.Contains(got.stderr, tt.want) || strings.Contains(got.stderr, "5up3rs3cr3t") {
-			t.Errorf("%s: the error lacks %q or repeats the rejected value:\n%s", tt.args, tt.want, got.stderr)
+		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tc.args)...)...)
+		got.checkFailure(t, tc.exitCode)
+		if !strings.Contains(got.stderr, tc.wantError) || strings.Contains(got.stderr, "5up3rs3cr3t") {
+			t.Errorf("%s: the error lacks %q or repeats the rejected value:\n%s", tc.args, tc.wantError, got.stderr)
 		}
 	}
 	noPluginsEnv := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
@@ -280,7 +280,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	file := credentialFile(t, cloudflare.token)
 	for round, moment := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {
-		called, killed := make(chan struct{}, 100), make(chan struct{})
+		called, killed := make(chan struct{}, 100), make(chan struct{}) // a command makes fewer than 100 calls
 		onCall := func() {
 			called <- struct{}{}
 			if moment == "unanswered" {

@@ -35,27 +35,25 @@ func (tenant accountTenant) newDomainAt(provider string) (zone, id string) {
 	return zone, id
 }
 
-// putConflictingRecords replaces the records of a zone, and returns the new records. Some of them
-// conflict with the desired records of the plan. One is the verification record with the content
-// verificationText.
-func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) []object {
+// putConflictingRecords replaces the records of a zone. Some of the new records conflict with the
+// desired records of the plan. One is the verification record with the content verificationText.
+func (tenant accountTenant) putConflictingRecords(zone string, verificationText any) {
 	tenant.t.Helper()
-	text := func(name, content string) object {
+	txtRecord := func(name, content string) object {
 		return object{"type": "TXT", "name": name, "content": content, "ttl": 600}
 	}
-	records := []object{
-		text(zone, verificationText.(string)), text(zone, "v=spf1 a ip4:192.0.2.7 ~all"), text(zone, "google-site-verification=x"), text("_dmarc."+zone, "v=DMARC1; p=reject; adkim=s"),
+	tenant.control("PUT", "/zones/"+zone+"/records", []object{
+		txtRecord(zone, verificationText.(string)), txtRecord(zone, "v=spf1 a ip4:192.0.2.7 ~all"), txtRecord(zone, "google-site-verification=x"), txtRecord("_dmarc."+zone, "v=DMARC1; p=reject; adkim=s"),
 		{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 1, "ttl": 600}, {"type": "A", "name": "mail." + zone, "content": "192.0.2.7", "ttl": 600},
-		text("selector1._domainkey."+zone, "v=DKIM1; k=rsa; p=MIIB"),
+		txtRecord("selector1._domainkey."+zone, "v=DKIM1; k=rsa; p=MIIB"),
 		{"type": "CNAME", "name": "selector2._domainkey." + zone, "content": "s2.esp.example", "ttl": 600},
 		{"type": "CNAME", "name": "autodiscover." + zone, "content": "autodiscover.else.example", "ttl": 600},
-	}
-	tenant.control("PUT", "/zones/"+zone+"/records", records)
-	return records
+	})
 }
 
 // reliablePlan returns the DNS plan of a domain. It repeats the request until the plan comes from a
-// reliable read. A read is unreliable if a name server answers too late, as on a busy machine.
+// reliable read. A read is unreliable if a name server or the DNS provider answers too late, as on
+// a busy machine.
 func (c caller) reliablePlan(domainID string) (plan reply) {
 	c.t.Helper()
 	c.eventually("the read of the zone is reliable", func() bool {
@@ -63,6 +61,17 @@ func (c caller) reliablePlan(domainID string) (plan reply) {
 		return plan.valueAt("read.reliable") == true
 	})
 	return plan
+}
+
+// reliableAutomation returns the automation of a domain's DNS. It repeats the request while the
+// service answers dns_read_unreliable, for the same reason as reliablePlan.
+func (c caller) reliableAutomation(domainID string) (automation reply) {
+	c.t.Helper()
+	c.eventually("the DNS of the domain is read reliably", func() bool {
+		automation = c.get("/v1/domains/" + domainID + "/dns/automation")
+		return automation.valueAt("automation.action_required_code") != "dns_read_unreliable"
+	})
+	return automation
 }
 
 // syncUntilDomainIs syncs until the first domain in the list has these values. A sync keeps the
@@ -95,8 +104,8 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 	zone, id := tenant.newDomainAt("cloudflare")
 	verificationText := tenant.get(tenant.domainPath(zone, "/dns")).objects("verification_dns_records")[0]["text"]
 	tenant.putConflictingRecords(zone, verificationText)
-	before := tenant.control("GET", "/zones/"+zone+"/records", nil).raw
-	stored := tenant.get("/v1/domains/" + id + "/dns").raw
+	zoneBefore := tenant.control("GET", "/zones/"+zone+"/records", nil).raw
+	storedBefore := tenant.get("/v1/domains/" + id + "/dns").raw
 
 	plan := tenant.reliablePlan(id)
 	checkMembers(t, "plan", plan.object, planMembers)
@@ -130,7 +139,7 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 	if len(actions) != len(want) {
 		t.Fatalf("the plan has %d actions, want %d: %s", len(actions), len(want), plan.raw)
 	}
-	var blocking []string
+	var wantBlocking []string
 	for i, a := range actions {
 		checkMembers(t, "action", a, actionMembers)
 		checkValues(t, a, want[i])
@@ -138,16 +147,16 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 			t.Errorf("the message of the reason %s is too short: %q", a.text("reason"), a.text("message"))
 		}
 		if a["blocking"] == true {
-			blocking = append(blocking, a.text("reason"))
+			wantBlocking = append(wantBlocking, a.text("reason"))
 		}
 	}
-	var blocked []string
+	var gotBlocking []string
 	for _, a := range plan.objects("blocking_changes") {
 		checkMembers(t, "blocking change", a, actionMembers)
-		blocked = append(blocked, a.text("reason"))
+		gotBlocking = append(gotBlocking, a.text("reason"))
 	}
-	if !slices.Equal(blocked, blocking) {
-		t.Errorf("the reasons in blocking_changes are %v, want %v", blocked, blocking)
+	if !slices.Equal(gotBlocking, wantBlocking) {
+		t.Errorf("the reasons in blocking_changes are %v, want %v", gotBlocking, wantBlocking)
 	}
 	for _, o := range plan.objects("observed_records") {
 		checkMembers(t, "observed record", o, "record_type name contents ttl")
@@ -156,17 +165,17 @@ func TestDNSPlanReportsConflicts(t *testing.T) {
 		}
 	}
 
-	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
+	automation := tenant.reliableAutomation(id)
 	checkMembers(t, "readiness", automation.object, "domain_id automation")
 	checkMembers(t, "automation", automation.valueAt("automation"), automationMembers)
 	checkValues(t, automation.object, object{"domain_id": id, "automation.provider": "cloudflare", "automation.provider_supported": true, "automation.connection_present": false,
 		"automation.safe_to_apply": false, "automation.manual_action_required": true, "automation.action_required_code": "dns_connection_required"})
 
-	if after := tenant.control("GET", "/zones/"+zone+"/records", nil).raw; !bytes.Equal(after, before) {
-		t.Errorf("the zone was changed from\n%s\nto\n%s", before, after)
+	if after := tenant.control("GET", "/zones/"+zone+"/records", nil).raw; !bytes.Equal(after, zoneBefore) {
+		t.Errorf("the zone was changed from\n%s\nto\n%s", zoneBefore, after)
 	}
-	if after := tenant.get("/v1/domains/" + id + "/dns").raw; !bytes.Equal(after, stored) {
-		t.Errorf("the stored DNS was changed from\n%s\nto\n%s", stored, after)
+	if after := tenant.get("/v1/domains/" + id + "/dns").raw; !bytes.Equal(after, storedBefore) {
+		t.Errorf("the stored DNS was changed from\n%s\nto\n%s", storedBefore, after)
 	}
 }
 
@@ -184,20 +193,24 @@ func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
 	}
 	if bucket := plan.header.Get("X-RateLimit-Bucket") + " " + plan.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
-		t.Errorf("the request counts in bucket and limit %s, want expensive 30", bucket)
+		t.Errorf("the request counts in the bucket and limit %q, want expensive 30", bucket)
 	}
-	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
+	var automation reply
+	tenant.eventually("the plan can be applied safely", func() bool { // an unreliable read makes a plan unsafe
+		automation = tenant.reliableAutomation(id)
+		return automation.valueAt("automation.safe_to_apply") == true
+	})
 	checkValues(t, automation.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
-		"automation.safe_to_apply": true, "automation.manual_action_required": true})
+		"automation.manual_action_required": true})
 
 	// Apply the plan by hand.
 	records := []object{}
 	for _, d := range plan.objects("desired_records") {
-		r := object{"type": d["record_type"], "name": d["name"], "content": d["content"], "ttl": d["ttl"]}
+		record := object{"type": d["record_type"], "name": d["name"], "content": d["content"], "ttl": d["ttl"]}
 		if preference, exchange, isMX := strings.Cut(d.text("content"), " "); isMX && d.text("record_type") == "MX" {
-			r["priority"], r["content"] = int(preference[0]-'0'), exchange
+			record["priority"], record["content"] = int(preference[0]-'0'), exchange
 		}
-		records = append(records, r)
+		records = append(records, record)
 	}
 	tenant.control("PUT", "/zones/"+zone+"/records", records)
 	for _, a := range tenant.reliablePlan(id).objects("actions") {
@@ -216,7 +229,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 	_, id := c.newAccount(nil).newConnectedTenant(nil).newDomainAt("cloudflare")
 	stranger := c.newAccount(nil)
 	c.control("DELETE", "/calls", nil)
-	before := providerCalls(c.client)
+	callsBefore := providerCalls(c.client)
 	for _, path := range []string{"/dns/plan", "/dns/automation"} {
 		stranger.expect("GET", "/v1/domains/"+id+path, nil, 404, "domain_not_found")
 		stranger.expect("GET", "/v1/domains/"+noSuchID+path, nil, 404, "domain_not_found")
@@ -227,7 +240,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 		}
 	}
 	for call, n := range providerCalls(c.client) {
-		if n != before[call] {
+		if n != callsBefore[call] {
 			t.Errorf("the provider call %s was made, want no calls", call)
 		}
 	}
@@ -266,7 +279,7 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	id := tenant.get(tenant.path("/domains")).objects("domains")[0].text("id")
 	checkAutomation := func(subject string, want object) {
 		t.Helper()
-		got := tenant.get("/v1/domains/" + id + "/dns/automation")
+		got := tenant.reliableAutomation(id)
 		for name, value := range want {
 			checkValues(t, got.object, object{"automation." + name: value})
 		}
@@ -279,10 +292,10 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	fixture.runCommand(env, "dns-connection", "add", "--account", account, "--provider", "cloudflare", "--credential-file", credentialFile(t, cloudflare.token))
 	checkAutomation("connected", object{"connection_present": true, "safe_to_apply": true, "action_required_code": nil, "manual_action_required": false})
 	// The name servers return the published records, but the provider's API has no records yet.
-	if before := cloudflare.zoneRecords(t, zone); strings.TrimSpace(before) != "[]" {
-		t.Fatalf("the provider has the records %s, want none", before)
+	if records := cloudflare.zoneRecords(t, zone); strings.TrimSpace(records) != "[]" {
+		t.Fatalf("the provider has the records %s, want none", records)
 	}
-	for _, a := range tenant.get("/v1/domains/" + id + "/dns/plan").objects("actions") {
+	for _, a := range tenant.reliablePlan(id).objects("actions") {
 		checkValues(t, a, object{"action": "create", "reason": "missing", "observed": "[]"})
 	}
 

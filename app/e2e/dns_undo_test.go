@@ -27,11 +27,10 @@ func (c caller) sandboxOperatorEnv() []string {
 		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=http://"+addresses["cloudflare"]+"/client/v4")
 }
 
+// zoneTexts returns the records of a zone as sorted texts.
 func (c caller) zoneTexts(zone string) (texts []string) {
 	c.t.Helper()
-	var records []object
-	must(c.t, json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
-	for _, r := range records {
+	for _, r := range c.zoneRecords(zone) {
 		texts = append(texts, fmt.Sprint(r["type"], " ", r["name"], " ", r["content"], " ", r["priority"], " ", r["ttl"]))
 	}
 	return slices.Sorted(slices.Values(texts))
@@ -47,14 +46,14 @@ func TestOperatorUndoesARun(t *testing.T) {
 		{"type": "TXT", "name": zone, "content": "v=spf1 ip4:192.0.2.7 ~all", "ttl": 600}, {"type": "TXT", "name": zone, "content": "site=7", "ttl": 600},
 		{"type": "MX", "name": zone, "content": "ms99999999.msv1.invalid", "priority": 32767, "ttl": 600},
 	})
-	before := tenant.zoneTexts(zone)
+	beforeRun := tenant.zoneTexts(zone)
 	run := fmt.Sprint(tenant.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").valueAt("run.id"))
 	if ended := tenant.waitForRun(run); ended.valueAt("run.status") != "completed" {
 		t.Fatalf("the run ended as %s, want it completed", ended.raw)
 	}
-	after := tenant.zoneTexts(zone)
-	if slices.ContainsFunc(after, func(r string) bool { return strings.Contains(r, "msv1.invalid") }) {
-		t.Errorf("the left-over verification record is still there: %q", after)
+	afterRun := tenant.zoneTexts(zone)
+	if slices.ContainsFunc(afterRun, func(r string) bool { return strings.Contains(r, "msv1.invalid") }) {
+		t.Errorf("the left-over verification record is still there: %q", afterRun)
 	}
 
 	env := tenant.sandboxOperatorEnv()
@@ -64,8 +63,8 @@ func TestOperatorUndoesARun(t *testing.T) {
 		return got.mustJSON(t)
 	}
 	planned := undo()
-	if diff := cmp.Diff(after, tenant.zoneTexts(zone)); diff != "" {
-		t.Fatalf("without --yes the zone was changed: %s", diff)
+	if diff := cmp.Diff(afterRun, tenant.zoneTexts(zone)); diff != "" {
+		t.Fatalf("without --yes the zone was changed (-before +now): %s", diff)
 	}
 	for _, r := range planned.objects("records") {
 		checkMembers(t, "a record", r, "domain_name zone action record_type name written previous status")
@@ -79,7 +78,7 @@ func TestOperatorUndoesARun(t *testing.T) {
 	for _, r := range executed.objects("records") {
 		checkValues(t, r, object{"status": "done"})
 	}
-	if diff := cmp.Diff(before, tenant.zoneTexts(zone)); diff != "" {
+	if diff := cmp.Diff(beforeRun, tenant.zoneTexts(zone)); diff != "" {
 		t.Errorf("the undo did not restore the zone (-before +now): %s", diff)
 	}
 	if repeated := undo("--yes"); len(repeated.objects("records")) != 0 {

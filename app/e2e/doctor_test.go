@@ -225,8 +225,8 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	fixture := newDoctorFixture(t)
 	const closedPort = "127.0.0.1:1"
 	const secret = "canary-71be"
-	file := func(text string, mode os.FileMode) string { return writeTempFile(t, text, mode) }
-	emptyFile, database := file("", 0o600), filepath.Join(fixture.dataDir, "tenantry.db")
+	newFile := func(text string, mode os.FileMode) string { return writeTempFile(t, text, mode) }
+	emptyFile, database := newFile("", 0o600), filepath.Join(fixture.dataDir, "tenantry.db")
 	provider := func(name, value string) string { return "TENANTRY_PROVIDERS_MICROSOFT365_" + name + "=" + value }
 	clockOffset := func(offset time.Duration) string { return provider("LOGIN_URL", serverWithClock(t, offset)) }
 	clientCertificate := func(path string) []string {
@@ -237,14 +237,14 @@ func TestDoctorReportsEachFault(t *testing.T) {
 	}
 	dateIn := func(days int) string { return time.Now().AddDate(0, 0, days).Format(time.DateOnly) }
 	cases := []struct {
-		id, name     string
-		change       []string
-		status       string
-		summary, fix string // regular expressions
+		id, name             string // id is that of the affected check
+		changedEnv           []string
+		wantStatus           string
+		wantSummary, wantFix string // regular expressions
 	}{
 		{"database", "nobody listens", []string{"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@" + closedPort + "/x"}, doctor.Failed,
 			"does not answer at " + closedPort, "database_url"},
-		{"database", "a file that is not a database", []string{"TENANTRY_DATABASE_URL=sqlite://" + file(strings.Repeat("nonsense", 200), 0o600)}, doctor.Failed,
+		{"database", "a file that is not a database", []string{"TENANTRY_DATABASE_URL=sqlite://" + newFile(strings.Repeat("nonsense", 200), 0o600)}, doctor.Failed,
 			"not a database", "database_url"},
 		{"database", "a missing file", []string{"TENANTRY_DATABASE_URL=sqlite:///nonexistent/x.db"}, doctor.Warning, "no database yet", "tenantry migrate"},
 		{"database", "a file that its group can read", []string{"TENANTRY_DATABASE_URL=sqlite://" + copyTempFile(t, database, 0o640)}, doctor.Warning, "open to users other than its owner", "^chmod 600 /"},
@@ -252,7 +252,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"migrations", "an empty file", []string{"TENANTRY_DATABASE_URL=sqlite://" + emptyFile}, doctor.Warning, `\d migrations are pending`, "tenantry migrate"},
 		{"migrations", "the database is down", []string{"TENANTRY_DATABASE_URL=postgres://ann@" + closedPort + "/x"}, doctor.Warning, "database must pass first", "database"},
 		{"keyset", "a file that others can read", []string{"TENANTRY_KEYSET_FILE=" + copyTempFile(t, filepath.Join(fixture.dataDir, "keyset.json"), 0o644)}, doctor.Failed, "open to users other than its owner", "^chmod 600 /"},
-		{"keyset", "a file that is not a keyset", []string{"TENANTRY_KEYSET_FILE=" + file("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
+		{"keyset", "a file that is not a keyset", []string{"TENANTRY_KEYSET_FILE=" + newFile("{}", 0o600)}, doctor.Failed, "is not a keyset", "backup"},
 		{"keyset", "a missing file", []string{"TENANTRY_KEYSET_FILE=/nonexistent/keyset.json"}, doctor.Warning, "no keyset yet", "tenantry keyset create"},
 		{"public_url", "not set", []string{"TENANTRY_PUBLIC_URL="}, doctor.Warning, "the address of listen.*redirect URIs to register", "TENANTRY_PUBLIC_URL.*https://"},
 		{"public_url", "not set, with TLS", append(tlsCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, true)), "TENANTRY_PUBLIC_URL="), doctor.Warning, "listen, https://", "https://"},
@@ -264,7 +264,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"plugins", "a changed file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
 		{"plugins", "a missing file", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file of the plugin back"},
 		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+closedPort)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
-		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, doctor.Failed, `refuses the configured application: .*secret.* \(AADSTS7000215\)`, "credential"},
+		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", newFile(secret, 0o600))}, doctor.Failed, `refuses the configured application: .*secret.* \(AADSTS7000215\)`, "credential"},
 		{"mail_platform", "a different client id", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses the configured application: .*client id", "client id"},
 		{"mail_platform", "no client id", []string{provider("CLIENT_ID", "")}, doctor.Failed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
 		{"mail_platform", "no credential", []string{provider("CLIENT_SECRET_FILE", "")}, doctor.Failed, "not configured: client_secret_file or", "CLIENT_SECRET_FILE or "},
@@ -285,13 +285,13 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"clock", "half a minute off", []string{clockOffset(30 * time.Second)}, doctor.Warning, `\b[1-4]\ds from the mail platform`, "NTP"},
 		{"clock", "two minutes off", []string{clockOffset(-2 * time.Minute)}, doctor.Failed, "from the mail platform", "NTP"},
 		{"credentials", "a missing file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, doctor.Failed, "cannot be read: no such file", "/nonexistent/secret"},
-		{"credentials", "an empty file", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
-		{"credentials", "a file that others can read", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o644))}, doctor.Warning, "open to others", "chmod 600"},
+		{"credentials", "an empty file", []string{provider("CLIENT_SECRET_FILE", newFile("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
+		{"credentials", "a file that others can read", []string{provider("CLIENT_SECRET_FILE", newFile(secret, 0o644))}, doctor.Warning, "open to others", "chmod 600"},
 		{"credentials", "the certificate expires soon", clientCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "expires on", "new certificate"},
 		{"credentials", "the certificate has expired", clientCertificate(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "expired on", "new certificate"},
 		{"credentials", "the certificate is not valid yet", clientCertificate(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), doctor.Failed, "not valid before", "new certificate"},
 		{"credentials", "the key of another certificate", clientCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
-		{"credentials", "a file without a certificate", clientCertificate(file(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
+		{"credentials", "a file without a certificate", clientCertificate(newFile(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
 		{"credentials", "the secret expires soon", []string{provider("CREDENTIAL_EXPIRES", dateIn(7))}, doctor.Warning, "the secret expires on", "new secret"},
 		{"credentials", "the secret has expired", []string{provider("CREDENTIAL_EXPIRES", dateIn(-7))}, doctor.Failed, "the secret expired on", "new secret"},
 		{"credentials", "the TLS certificate expires soon", tlsCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*expires on", "tls_key_file"},
@@ -300,28 +300,38 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"credentials", "the TLS key is open to others", tlsCertificate(makeReadableByAll(t, certificateFile(t, -time.Hour, 90*24*time.Hour, true))), doctor.Warning, "tls_key_file is open to others", "chmod 600"},
 		{"credentials", "an invalid date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
 	}
-	for _, tt := range soak.Sample(t, cases, 15) {
-		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
+	for _, tc := range soak.Sample(t, cases, 15) {
+		t.Run(tc.id+" "+tc.name, func(t *testing.T) {
 			t.Parallel()
-			var unaffected []string
-			if tt.id != "dns" {
-				unaffected = append(unaffected, "dns")
+			unaffectedID := "dns"
+			switch {
+			case tc.id == "dns" && tc.wantStatus == doctor.Warning:
+				unaffectedID = "public_url" // a resolver answers
+			case tc.id == "dns":
+				unaffectedID = "plugins"
 			}
-			report, checks := runDoctorUntilOK(t, fixture.withEnv(tt.change...), unaffected...)
-			check := checks[tt.id]
-			if check.text("status") != tt.status || !regexp.MustCompile(tt.summary).MatchString(check.text("summary")) || !regexp.MustCompile(tt.fix).MatchString(check.text("fix")) {
-				t.Errorf("the check is %v, want the status %s, a summary that matches %q and a fix that matches %q", check, tt.status, tt.summary, tt.fix)
-			}
-			if tt.status == doctor.Failed && report.text("status") != doctor.Failed {
+			var report, check object
+			var checks map[string]object
+			defer func() {
+				if t.Failed() {
+					t.Logf("the check is %v, want the status %s, a summary that matches %q and a fix that matches %q", check, tc.wantStatus, tc.wantSummary, tc.wantFix)
+					t.Logf("the check %v must be ok", checks[unaffectedID])
+				}
+			}()
+			// On a busy machine a response can be too late, and doctor then reports a different fault.
+			client{t: t}.eventually("doctor reports the fault", func() bool {
+				report, checks = runDoctor(t, fixture.withEnv(tc.changedEnv...))
+				check = checks[tc.id]
+				return check.text("status") == tc.wantStatus && regexp.MustCompile(tc.wantSummary).MatchString(check.text("summary")) &&
+					regexp.MustCompile(tc.wantFix).MatchString(check.text("fix")) && checks[unaffectedID].text("status") == doctor.OK
+			})
+			if tc.wantStatus == doctor.Failed && report.text("status") != doctor.Failed {
 				t.Errorf("the overall status is %s, want failed", report.text("status"))
 			}
-			for id, other := range checks {
-				if strings.Contains(other.text("summary")+other.text("fix"), secret) {
+			for id, reported := range checks {
+				if strings.Contains(reported.text("summary")+reported.text("fix"), secret) {
 					t.Errorf("the check %s contains a secret", id)
 				}
-			}
-			if tt.id == "dns" && tt.status == doctor.Warning && checks["public_url"].text("status") != doctor.OK {
-				t.Errorf("the check public_url is %v, want ok, because a resolver answers", checks["public_url"])
 			}
 		})
 	}
@@ -333,13 +343,13 @@ func TestDoctorReportsEachFault(t *testing.T) {
 func TestDoctorChecksPostgreSQL(t *testing.T) {
 	t.Parallel()
 	fixture := newDoctorFixture(t)
-	url := testserver.Database(t)
-	env := fixture.withEnv("TENANTRY_DATABASE_URL=" + url)
-	checkDiagnosis := func(env []string, id, status, summary, fix string) {
+	databaseURL := testserver.Database(t)
+	env := fixture.withEnv("TENANTRY_DATABASE_URL=" + databaseURL)
+	checkDiagnosis := func(env []string, id, wantStatus, wantSummary, wantFix string) {
 		t.Helper()
 		_, checks := runDoctor(t, env)
-		if c := checks[id]; c.text("status") != status || !strings.Contains(c.text("summary"), summary) || !strings.Contains(c.text("fix"), fix) {
-			t.Errorf("the check is %v, want the status %s, %q in the summary and %q in the fix", c, status, summary, fix)
+		if check := checks[id]; check.text("status") != wantStatus || !strings.Contains(check.text("summary"), wantSummary) || !strings.Contains(check.text("fix"), wantFix) {
+			t.Errorf("the check is %v, want the status %s, %q in the summary and %q in the fix", check, wantStatus, wantSummary, wantFix)
 		}
 	}
 	checkDiagnosis(env, "migrations", doctor.Failed, "pending", "tenantry migrate")
@@ -352,15 +362,15 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 		t.Errorf("the check clock is %v, want a comparison with the clock of the database", checks["clock"])
 	}
 	withOption := func(option string) []string {
-		return fixture.withEnv("TENANTRY_DATABASE_URL=" + testserver.WithParameter(url, option))
+		return fixture.withEnv("TENANTRY_DATABASE_URL=" + testserver.WithParameter(databaseURL, option))
 	}
 	checkDiagnosis(withOption("default_transaction_read_only=on"), "database", doctor.Failed, "accepts no writes", "privilege to write")
 	checkDiagnosis(withOption("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
 	checkDiagnosis(withOption("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
 	runTenantry(t, withOption("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitExternal)
-	execPostgres(t, url, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
+	execPostgres(t, databaseURL, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
 	checkDiagnosis(env, "migrations", doctor.OK, "of a newer tenantry", "")
-	execPostgres(t, url, "UPDATE schema_release SET min_release = 99")
+	execPostgres(t, databaseURL, "UPDATE schema_release SET min_release = 99")
 	checkDiagnosis(env, "migrations", doctor.Failed, "release 99", "newer tenantry")
 }
 

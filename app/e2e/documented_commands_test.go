@@ -28,23 +28,23 @@ import (
 // commands, flags and settings must exist.
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
-	known := knownVariables(t)
-	lines := 0
+	isKnown := knownVariables(t)
+	lineCount := 0
 	for path, text := range documentFiles(t) {
 		for _, line := range commandLines(path, text) {
-			lines++
+			lineCount++
 			if err := checkCommandLine(line); err != nil {
 				t.Errorf("%s: `%s`: %v", path, line, err)
 			}
 		}
 		for _, name := range variableName.FindAllString(text, -1) {
-			if !known(name) {
+			if !isKnown(name) {
 				t.Errorf("%s: %s is not a known variable", path, name)
 			}
 		}
 	}
-	if lines < 30 {
-		t.Errorf("only %d command lines were found, want at least 30", lines)
+	if lineCount < 30 {
+		t.Errorf("only %d command lines were found, want at least 30", lineCount)
 	}
 }
 
@@ -54,21 +54,21 @@ func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"`tenantry nowhere`", "`tenantry key make`", "`tenantry serve --nowhere`", "```\nbin/tenantry account nowhere\n```\n", "```\nsudo -u tenantry tenantry doctor --nowhere x\n```\n"} {
 		if lines := commandLines("page.md", page); len(lines) != 1 || checkCommandLine(lines[0]) == nil {
-			t.Errorf("%q: the command lines are %q, want a wrong one", page, lines)
+			t.Errorf("%q: the command lines are %q, want one line, which the check refuses", page, lines)
 		}
 	}
 	for _, page := range []string{"`tenantry serve --listen 127.0.0.1:0`", "`tenantry account create|list`", "`tenantry plugin add FILE…`", "```\ntenantry key create --account ID | jq .\n```\n"} {
 		if lines := commandLines("page.md", page); len(lines) != 1 || checkCommandLine(lines[0]) != nil {
-			t.Errorf("%q: the command lines are %q, want a correct one: %v", page, lines, checkCommandLine(lines[0]))
+			t.Errorf("%q: the command lines are %q, want one line, which the check accepts", page, lines)
 		}
 	}
-	known := knownVariables(t)
+	isKnown := knownVariables(t)
 	for name, want := range map[string]bool{
 		"TENANTRY_LISTEN": true, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE": true, "TENANTRY_PROVIDERS_MICROSOFT365_LOGIN_URL": true,
 		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL": true, "TENANTRY_PROVIDERS_CLOUDFLARE_API_TOKEN_FILE": false, // an account provides it
 		"TENANTRY_NOWHERE": false, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET": false, "TENANTRY_PROVIDERS_MICROSOFT365_NOWHERE": false,
 	} {
-		if known(name) != want {
+		if isKnown(name) != want {
 			t.Errorf("%s: known is %v, want %v", name, !want, want)
 		}
 	}
@@ -152,15 +152,15 @@ func checkCommandLine(line string) error {
 				return fmt.Errorf("no flag %s", name)
 			}
 		case i < 2 && commands[0].HasSubCommands() && commandWord.MatchString(token):
-			var next []*cobra.Command
+			var namedCommands []*cobra.Command
 			for alternative := range strings.SplitSeq(token, "|") {
 				found, _, err := commands[0].Find([]string{alternative})
 				if err != nil || found == commands[0] {
 					return fmt.Errorf("no command %s", alternative)
 				}
-				next = append(next, found)
+				namedCommands = append(namedCommands, found)
 			}
-			commands = next
+			commands = namedCommands
 		}
 	}
 	return nil
@@ -212,13 +212,13 @@ func knownVariables(t *testing.T) func(string) bool {
 	}
 }
 
-// TestReadmeTourWorks runs every sh block of the README and of docs/limits.md in one shell.
-// Meanwhile a sandbox runs in the data folder that the README uses.
+// TestReadmeTourWorks runs every sh block of the README and then of docs/limits.md in one shell, at
+// a sandbox in the data folder that the README uses.
 func TestReadmeTourWorks(t *testing.T) {
 	t.Parallel()
-	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
-	blocks := block.FindAllStringSubmatch(fileText(t, "../../README.md"), -1)
-	limitsBlocks := block.FindAllStringSubmatch(fileText(t, "../../docs/limits.md"), -1)
+	shBlock := regexp.MustCompile("(?s)```sh\n(.*?)```")
+	blocks := shBlock.FindAllStringSubmatch(fileText(t, "../../README.md"), -1)
+	limitsBlocks := shBlock.FindAllStringSubmatch(fileText(t, "../../docs/limits.md"), -1)
 	if len(blocks) < 5 || len(limitsBlocks) < 2 {
 		t.Fatalf("the README has %d sh blocks, want at least 5; the page on limits has %d, want at least 2", len(blocks), len(limitsBlocks))
 	}

@@ -50,17 +50,17 @@ func TestDomainGoesFromAdditionToDKIM(t *testing.T) {
 func (tenant accountTenant) checkAdd(zone string) {
 	t := tenant.t
 	t.Helper()
-	got := tenant.post(tenant.path("/domains"), object{"domain": strings.ToUpper(zone) + "."})
-	checkMembers(t, "add", got.object, "status tenant_id domain verification_dns_records service_configuration_records live_dns_status dkim_verification_state")
-	checkMembers(t, "domain", got.valueAt("domain"), "domain_name is_default is_verified")
-	checkMembers(t, "live_dns_status", got.valueAt("live_dns_status"), statusMembers)
-	checkMembers(t, "dkim_verification_state", got.valueAt("dkim_verification_state"), "status message")
-	checkValues(t, got.object, object{
+	added := tenant.post(tenant.path("/domains"), object{"domain": strings.ToUpper(zone) + "."})
+	checkMembers(t, "add", added.object, "status tenant_id domain verification_dns_records service_configuration_records live_dns_status dkim_verification_state")
+	checkMembers(t, "domain", added.valueAt("domain"), "domain_name is_default is_verified")
+	checkMembers(t, "live_dns_status", added.valueAt("live_dns_status"), statusMembers)
+	checkMembers(t, "dkim_verification_state", added.valueAt("dkim_verification_state"), "status message")
+	checkValues(t, added.object, object{
 		"status": "added", "tenant_id": tenant.guid, "domain.domain_name": zone, "domain.is_verified": false, "domain.is_default": false,
 		"live_dns_status.spf_status": "missing", "live_dns_status.dkim_status": "missing", "live_dns_status.dmarc_status": "missing",
 		"live_dns_status.mx_status": "missing", "dkim_verification_state.status": "pending",
 	})
-	verificationRecords := got.objects("verification_dns_records")
+	verificationRecords := added.objects("verification_dns_records")
 	if len(verificationRecords) == 0 || !strings.HasPrefix(verificationRecords[0].text("text"), "MS=ms") || verificationRecords[0].text("label") != zone {
 		t.Errorf("the verification records are %v, want first a TXT record of the zone with MS=ms", verificationRecords)
 	}
@@ -82,20 +82,22 @@ func (tenant accountTenant) checkAdd(zone string) {
 func (tenant accountTenant) checkEnableDKIM(zone string) {
 	t := tenant.t
 	t.Helper()
-	before := tenant.get(tenant.domainPath(zone, "/dkim-status"))
-	checkMembers(t, "dkim-status", before.object, "domain_name dkim_status selectors ready_to_enable last_checked")
-	checkMembers(t, "selectors", before.valueAt("selectors"), "selector1 selector2")
-	checkValues(t, before.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
+	pending := tenant.get(tenant.domainPath(zone, "/dkim-status"))
+	checkMembers(t, "dkim-status", pending.object, "domain_name dkim_status selectors ready_to_enable last_checked")
+	checkMembers(t, "selectors", pending.valueAt("selectors"), "selector1 selector2")
+	checkValues(t, pending.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
 	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
 	tenant.publishRecords(zone)
-	tenant.eventually("the selectors are seen", func() bool {
-		return tenant.get(tenant.domainPath(zone, "/dkim-status")).valueAt("ready_to_enable") == true
+	var ready reply
+	tenant.eventually("the records of both selectors are propagated", func() bool {
+		ready = tenant.get(tenant.domainPath(zone, "/dkim-status"))
+		return ready.valueAt("ready_to_enable") == true
 	})
-	checkValues(t, tenant.get(tenant.domainPath(zone, "/dkim-status")).object, object{
+	checkValues(t, ready.object, object{
 		"dkim_status": "ready", "selectors.selector1": "propagated", "selectors.selector2": "propagated"})
-	signed := tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
-	checkMembers(t, "enable-dkim", signed.object, "status domain_name dkim_status message")
-	checkValues(t, signed.object, object{"status": "enabled", "domain_name": zone, "dkim_status": "enabled"})
+	enabled := tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
+	checkMembers(t, "enable-dkim", enabled.object, "status domain_name dkim_status message")
+	checkValues(t, enabled.object, object{"status": "enabled", "domain_name": zone, "dkim_status": "enabled"})
 	tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil) // safe to repeat
 	checkValues(t, tenant.get(tenant.domainPath(zone, "/dkim-status")).object, object{"dkim_status": "enabled"})
 	tenant.syncUntilDomainIs(object{"dkim_status": "healthy"})
@@ -127,8 +129,8 @@ func (tenant accountTenant) checkDNSViews(zone string) {
 	want["domain_id"], want["tenant_id"], want["dkim_enabled"] = entry["id"], tenant.guid, true
 	want["tenant_resource_id"] = tenant.get(tenant.path("")).valueAt("id")
 	checkValues(t, byID.object, want)
-	if keys := byID.objects("dkim_dns_records"); len(keys) != 2 || keys[0].text("label") != "selector1._domainkey" || keys[1].text("label") != "selector2._domainkey" {
-		t.Errorf("dkim_dns_records are %v, want the records of both selectors", keys)
+	if dkimRecords := byID.objects("dkim_dns_records"); len(dkimRecords) != 2 || dkimRecords[0].text("label") != "selector1._domainkey" || dkimRecords[1].text("label") != "selector2._domainkey" {
+		t.Errorf("dkim_dns_records are %v, want the records of both selectors", dkimRecords)
 	}
 	for _, name := range []string{"verification_dns_records", "service_configuration_records", "dkim_dns_records"} {
 		for _, r := range byID.objects(name) {
@@ -184,23 +186,23 @@ func TestInvalidDomainNamesAreRefused(t *testing.T) {
 func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	t.Parallel()
 	tenant := sharedSandbox(t).newAccount(nil).newTenant(nil).connect()
-	name := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, tenant.guid[:8]) }
+	domainName := func(i int) string { return fmt.Sprintf("d%d-%s.example", i, tenant.guid[:8]) }
 	var requests sync.WaitGroup
 	answers := make([]reply, 16)
 	for i := range answers {
 		requests.Go(func() {
-			answers[i], _ = tenant.retryWhileUnavailable(rand.Text(), "POST", tenant.path("/domains"), tenant.key, object{"domain": name(i)})
+			answers[i], _ = tenant.retryWhileUnavailable(rand.Text(), "POST", tenant.path("/domains"), tenant.key, object{"domain": domainName(i)})
 		})
 	}
 	requests.Wait()
-	added := ""
+	addedDomain := ""
 	for i, got := range answers {
 		if err := checkDocumented(t, "POST", tenant.path("/domains"), got); err != nil {
 			t.Errorf("the answer differs from the OpenAPI document: %v\n%s", err, got.raw)
 		}
 		switch {
 		case got.status == 200 && got.text("status") == "added":
-			added = name(i)
+			addedDomain = domainName(i)
 		case got.status != 400 || got.code() != "domain_limit_reached":
 			t.Errorf("the addition of domain %d is answered %d %s, want added or domain_limit_reached", i, got.status, got.raw)
 		}
@@ -211,8 +213,8 @@ func TestTenantHasAtMostTwelveDomains(t *testing.T) {
 	if atPlatform := tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("domains"); len(atPlatform) != 12 {
 		t.Errorf("the platform has %d domains, want 12", len(atPlatform))
 	}
-	checkValues(t, tenant.post(tenant.path("/domains"), object{"domain": added}).object, object{"status": "exists"})
-	tenant.expect("POST", tenant.path("/domains"), object{"domain": "one-more-" + name(0)}, 400, "domain_limit_reached")
+	checkValues(t, tenant.post(tenant.path("/domains"), object{"domain": addedDomain}).object, object{"status": "exists"})
+	tenant.expect("POST", tenant.path("/domains"), object{"domain": "one-more-" + domainName(0)}, 400, "domain_limit_reached")
 	checkValues(t, tenant.get(tenant.path("")).object, object{"domain_count": 12, "readiness.domains_total": 12})
 }
 
@@ -233,11 +235,11 @@ func TestDomainOfADifferentTenantIsRefused(t *testing.T) {
 	slower.expect("POST", slower.domainPath(zone, "/verify"), nil, 409, "domain_unavailable")
 	checkValues(t, slower.get(slower.domainPath(zone, "/dns")).object, object{"is_verified": false})
 
-	third := c.newAccount(nil).newTenant(nil)
-	third.setBehaviour(object{"elsewhere": []string{zone}, "elsewhere_at": "add"})
-	third.connect()
-	third.expect("POST", third.path("/domains"), object{"domain": zone}, 409, "domain_unavailable")
-	checkValues(t, third.get(third.path("/domains")).object, object{"count": 0})
+	refusedAtAdd := c.newAccount(nil).newTenant(nil)
+	refusedAtAdd.setBehaviour(object{"elsewhere": []string{zone}, "elsewhere_at": "add"})
+	refusedAtAdd.connect()
+	refusedAtAdd.expect("POST", refusedAtAdd.path("/domains"), object{"domain": zone}, 409, "domain_unavailable")
+	checkValues(t, refusedAtAdd.get(refusedAtAdd.path("/domains")).object, object{"count": 0})
 }
 
 // metricValue returns the value of a metric for one value of a label, or "" if it is not exported.
@@ -281,11 +283,11 @@ func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool
 		}
 	}
 	d.control("PUT", "/zones/"+d.zone+"/records", records)
-	before, reliable, incomplete := d.dns().text("last_checked"), d.readCount("reliable"), d.incompleteReads()
+	checkedBefore, reliableBefore, seenIncomplete := d.dns().text("last_checked"), d.readCount("reliable"), d.incompleteReads()
 	d.control("POST", "/clock", object{"advance": "24h"})
 	d.eventually(subject, func() bool {
-		if now := d.incompleteReads(); now > incomplete {
-			incomplete = now
+		if now := d.incompleteReads(); now > seenIncomplete {
+			seenIncomplete = now
 			d.control("POST", "/clock", object{"advance": "24h"})
 		}
 		got := d.dns()
@@ -299,7 +301,7 @@ func (d monitoredDomain) expectAfterDay(subject string, isKept func(object) bool
 				return false
 			}
 		}
-		return got.text("last_checked") > before && d.readCount("reliable") > reliable
+		return got.text("last_checked") > checkedBefore && d.readCount("reliable") > reliableBefore
 	})
 }
 
