@@ -78,7 +78,8 @@ func checkFlowCookie(t *testing.T, p page) {
 		t.Fatalf("the callback sets %d cookies, want 1", len(cookies))
 	}
 	cookie := cookies[0]
-	// The sandbox has no TLS. The attribute Secure and the name prefix __Host- would require it.
+	// The sandbox has no TLS. The attribute Secure and the name prefix __Host- would require TLS. A
+	// flow lasts 15 minutes, which are 900 seconds.
 	if cookie.Name != "tenantry-connect" || !cookie.HttpOnly || cookie.Secure || cookie.SameSite != http.SameSiteLaxMode || cookie.Path != "/" || cookie.Domain != "" ||
 		cookie.MaxAge < 1 || cookie.MaxAge > 900 || len(cookie.Value) < 40 {
 		t.Errorf("the cookie of the flow has a wrong name, value or attribute: %v", cookie)
@@ -294,7 +295,7 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	ownCallback := browser.answerConsent(account.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept")
 	otherInstallationState := queryParameter(t, otherInstallation.get("/v1/tenants/connect-url").text("connect_url"), "state")
 	if p := browser.open(withQueryParameter(t, ownCallback, "state", otherInstallationState)); p.status != http.StatusBadRequest {
-		t.Errorf("a state of another installation is answered %d %s, want 400", p.status, p.text)
+		t.Errorf("a state of a different installation is answered %d %s, want 400", p.status, p.text)
 	}
 
 	// With the state of a different account, the flow would connect the tenant to that account. The
@@ -319,11 +320,11 @@ func TestConnectFlowIsBoundToItsBrowser(t *testing.T) {
 	callback := browser.open(browser.answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), tenant.admin, "accept"))
 	signInCallback := browser.signIn(callback.location, tenant.admin).location
 	if p := otherBrowser.open(signInCallback); p.status != http.StatusBadRequest {
-		t.Errorf("the sign-in in another browser is answered %d %s, want 400", p.status, p.text)
+		t.Errorf("the sign-in in a different browser is answered %d %s, want 400", p.status, p.text)
 	}
 	confirmation := browser.open(signInCallback)
 	if p := otherBrowser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusBadRequest {
-		t.Errorf("the confirmation in another browser is answered %d %s, want 400", p.status, p.text)
+		t.Errorf("the confirmation in a different browser is answered %d %s, want 400", p.status, p.text)
 	}
 	c.checkTenants()
 	if p := browser.submit(confirmation, url.Values{"decision": {"connect"}}); p.status != http.StatusOK {
@@ -435,7 +436,7 @@ func TestPagesWorkInChromium(t *testing.T) {
 	})
 	must(t, err)
 	chromium := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))
-	chromium.Dir, chromium.WaitDelay = folder, 5*time.Second
+	chromium.Dir, chromium.WaitDelay = folder, 5*time.Second // processes that Chromium started can keep its output open
 	if out, err := chromium.CombinedOutput(); err != nil {
 		t.Errorf("the walk in Chromium failed: %v\n%s", err, out)
 	}

@@ -177,9 +177,9 @@ func enforceStep(events ...string) step {
 	}}
 }
 
-// TestWritesSurviveACrashAtEveryFailpoint runs allWriteSteps and kills the service at one failpoint
-// after the other. Each request is repeated until it succeeds. Outside a soak, the test uses a
-// sample of the failpoints.
+// TestWritesSurviveACrashAtEveryFailpoint runs allWriteSteps and kills the service once at each
+// failpoint. Each request is repeated until it succeeds. Outside a soak, the test uses a sample of
+// the failpoints.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
 	o := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
@@ -207,7 +207,7 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 // dnsProvisioningSteps returns steps that provision a domain's DNS. The provider is unavailable at
 // first. The job is then retried and completes.
 func dnsProvisioningSteps() []step {
-	var run, job string
+	var runID, jobID string
 	provision := func(o *onboarding) request {
 		o.retryUntilSuccess(request{method: "POST", path: "/faults", viaControl: true, body: object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000}})
 		id := o.accountTenant().get(o.path("/domains")).objects("domains")[0].text("id")
@@ -215,17 +215,17 @@ func dnsProvisioningSteps() []step {
 	}
 	return []step{
 		{name: "automatic DNS", makeRequest: provision, handleReply: func(o *onboarding, got reply) {
-			run, job = fmt.Sprint(got.valueAt("run.id")), got.objects("jobs")[0].text("id")
-			o.waitForJob(run, func(job object) bool { return job["status"] == "waiting" })
+			runID, jobID = fmt.Sprint(got.valueAt("run.id")), got.objects("jobs")[0].text("id")
+			o.waitForJob(runID, func(job object) bool { return job["status"] == "waiting" })
 		}},
 		{name: "retry", makeRequest: func(*onboarding) request {
 			// A job with an attempt in progress is not retryable. After the attempt it waits again.
-			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + job + "/retry", retryCode: "provisioning_job_not_retryable"}
+			return request{method: "POST", path: "/v1/dns/provisioning-jobs/" + jobID + "/retry", retryCode: "provisioning_job_not_retryable"}
 		}, handleReply: func(o *onboarding, got reply) {
 			o.checkEqual("retry", got.text("status"), "queued")
 			// The job can reach a failpoint before this call is answered.
 			o.retryUntilSuccess(request{method: "DELETE", path: "/faults", viaControl: true})
-			o.waitForJob(run, func(job object) bool { return job["status"] == "completed" })
+			o.waitForJob(runID, func(job object) bool { return job["status"] == "completed" })
 		}},
 	}
 }
@@ -240,15 +240,17 @@ func (o *onboarding) waitForJob(run string, isDone func(job object) bool) {
 
 // integrationSteps returns steps that connect the mailbox to a sending platform and disconnect it.
 func integrationSteps() []step {
-	id := ""
+	integrationID := ""
 	integrationRequest := func(method, rest string) func(*onboarding) request {
-		return func(*onboarding) request { return request{method: method, path: "/v1/integrations/" + id + rest} }
+		return func(*onboarding) request {
+			return request{method: method, path: "/v1/integrations/" + integrationID + rest}
+		}
 	}
 	mailboxRequest := func(method, rest string) func(*onboarding) request {
 		return func(o *onboarding) request { return integrationRequest(method, "/mailboxes/"+o.mailbox+rest)(o) }
 	}
 	checkConnectionCounts := func(o *onboarding, want object) {
-		got := o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations/" + id})
+		got := o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations/" + integrationID})
 		counts := object(got.valueAt("mailbox_connections").(map[string]any))
 		for name, n := range want {
 			o.checkEqual(name+" connections", counts[name], n)
@@ -258,7 +260,7 @@ func integrationSteps() []step {
 		{name: "integrate", makeRequest: func(o *onboarding) request {
 			return request{method: "POST", path: "/v1/integrations", body: o.integrationBody("instantly")}
 		}, handleReply: func(o *onboarding, got reply) {
-			id = got.text("id")
+			integrationID = got.text("id")
 			o.checkEqual("integrations", o.retryUntilSuccess(request{method: "GET", path: "/v1/integrations"}).text("count"), 1)
 		}},
 		{name: "test", makeRequest: integrationRequest("POST", "/test"), handleReply: func(o *onboarding, got reply) { o.checkEqual("test", got.text("status"), "connected") }},

@@ -226,7 +226,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	}
 	var writers sync.WaitGroup
 	var lockReleased atomic.Bool
-	for range 64 {
+	for range 64 { // more writers than connections
 		writers.Go(func() {
 			for !lockReleased.Load() { // a write that times out releases its connection, and the next write takes it
 				got, err := service.tryDo("PATCH", service.ready.APIURL+service.path("/mailboxes/"+mailbox), service.key, object{"daily_send_limit": rand.IntN(25) + 1})

@@ -36,7 +36,7 @@ type cloudflareFake struct {
 func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	t.Helper()
 	c := &cloudflareFake{token: "canary" + rand.Text()}
-	var inner http.Handler
+	var simulatorHandler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if onCall := c.onCall.Load(); onCall != nil {
 			(*onCall)()
@@ -47,12 +47,12 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 				r.Header.Set("Authorization", "Bearer "+cloudflare.Token)
 			}
 		}
-		inner.ServeHTTP(w, r)
+		simulatorHandler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	handler, ready, err := cloudflare.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
 	must(t, err)
-	inner, c.url = handler, ready.Settings["api_url"]
+	simulatorHandler, c.url = handler, ready.Settings["api_url"]
 	for _, zone := range zones {
 		putToSimulator(t, c.zoneURL(zone), "{}")
 	}
@@ -117,21 +117,21 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), cloudflare.env()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	account := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
-	add := func(file string, flags ...string) commandResult {
+	addConnection := func(file string, flags ...string) commandResult {
 		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
 		return runTenantry(t, env, append(args, flags...)...)
 	}
 	validFile := credentialFile(t, cloudflare.token)
-	refused := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
+	refused := addConnection(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
 	if !strings.HasSuffix(refused.Message, "; nothing is stored") || refused.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
 		t.Errorf("the refusal is %v, want the note that nothing is stored, and the fix", refused)
 	}
 	checkConnections(t, env)
 
-	kept := add(validFile, "--name", "zones of ann").mustJSON(t)
+	kept := addConnection(validFile, "--name", "zones of ann").mustJSON(t)
 	checkMembers(t, "connection", kept, dnsConnectionMembers)
 	checkValues(t, kept, object{"account_id": account, "provider": "cloudflare", "name": "zones of ann", "status": "connected", "zones_visible": 2})
-	removable := add(validFile).mustJSON(t)
+	removable := addConnection(validFile).mustJSON(t)
 	checkConnections(t, env, kept, removable)
 
 	cloudflare.revoked.Store(true)
@@ -198,23 +198,23 @@ func TestDNSConnectionHasAccountSpecificFields(t *testing.T) {
 	}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
-	add := func(env []string, apiURL string) commandResult {
+	addConnection := func(env []string, apiURL string) commandResult {
 		return runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "powerdns",
 			"--credential-file", credentialFile(t, server.Key), "--set", "api_url="+apiURL, "-o", "json")
 	}
-	if got := add(env, server.API).checkError(t, cli.ExitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
+	if got := addConnection(env, server.API).checkError(t, cli.ExitRefused, "failed"); !strings.Contains(got.Fix, "keyset create") {
 		t.Errorf("the error is %v, want a fix that names keyset create", got)
 	}
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
-	created := add(env, server.API).mustJSON(t)
+	created := addConnection(env, server.API).mustJSON(t)
 	checkValues(t, created, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
 	runTenantry(t, env, "dns-connection", "test", "--connection", created.text("connection_id"), "-o", "json").mustJSON(t)
-	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
+	addConnection(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
 	noPrivateEnv := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
-	if plainHTTP := add(noPrivateEnv, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(plainHTTP.Message, "http would send the key in clear") {
+	if plainHTTP := addConnection(noPrivateEnv, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(plainHTTP.Message, "http would send the key in clear") {
 		t.Errorf("the error is %v, want the reason that http would send the key in clear", plainHTTP)
 	}
-	privateAddress := add(noPrivateEnv, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
+	privateAddress := addConnection(noPrivateEnv, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
 	if !strings.Contains(privateAddress.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
 		t.Errorf("the error is %v, want a fix that names the setting for private addresses", privateAddress)
 	}

@@ -290,7 +290,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"credentials", "the certificate expires soon", clientCertificate(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "expires on", "new certificate"},
 		{"credentials", "the certificate has expired", clientCertificate(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "expired on", "new certificate"},
 		{"credentials", "the certificate is not valid yet", clientCertificate(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), doctor.Failed, "not valid before", "new certificate"},
-		{"credentials", "the key of another certificate", clientCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
+		{"credentials", "the key of a different certificate", clientCertificate(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
 		{"credentials", "a file without a certificate", clientCertificate(newFile(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
 		{"credentials", "the secret expires soon", []string{provider("CREDENTIAL_EXPIRES", dateIn(7))}, doctor.Warning, "the secret expires on", "new secret"},
 		{"credentials", "the secret has expired", []string{provider("CREDENTIAL_EXPIRES", dateIn(-7))}, doctor.Failed, "the secret expired on", "new secret"},

@@ -172,9 +172,9 @@ func hasFlag(c *cobra.Command, name string) bool {
 }
 
 // knownVariables returns a function that reports whether a name is a known variable. The known
-// variables are those of the settings, of the bundled providers, of shell examples and of tests.
-// Two more are known: Kubernetes sets TENANTRY_SERVICE_HOST, and the service passes the magic
-// cookie TENANTRY_PLUGIN to plugins.
+// variables are those of the settings, of the operator's settings of bundled providers, of shell
+// examples, of tests and of benchmarks. Two more are known: Kubernetes sets TENANTRY_SERVICE_HOST,
+// and the service passes the magic cookie TENANTRY_PLUGIN to plugins.
 func knownVariables(t *testing.T) func(string) bool {
 	t.Helper()
 	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST",
