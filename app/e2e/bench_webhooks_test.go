@@ -34,8 +34,8 @@ const (
 )
 
 // BenchmarkWebhooks measures the time from an event to the arrival of its message, at the endpoints
-// that accept messages. API requests cause the events at a fixed rate. Each account first has one
-// endpoint, and then ten, so that an event causes ten messages.
+// that accept messages. API requests cause the events at a fixed rate. The benchmark runs with one
+// endpoint per account, and with ten, so that an event causes ten messages.
 func BenchmarkWebhooks(b *testing.B) {
 	for _, perAccount := range []int{1, 10} {
 		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {
