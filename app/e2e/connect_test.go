@@ -365,9 +365,9 @@ func TestConnectFlowExpires(t *testing.T) {
 	}
 }
 
-// TestConnectPagesRefuseOtherMethods checks that a wrong method is answered 405 with Allow, and an
+// TestConnectPagesRefuseWrongMethods checks that a wrong method is answered 405 with Allow, and an
 // unknown page 404.
-func TestConnectPagesRefuseOtherMethods(t *testing.T) {
+func TestConnectPagesRefuseWrongMethods(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	for path, allow := range map[string]string{"callback": "GET", "signin": "GET", "confirm": "POST"} {

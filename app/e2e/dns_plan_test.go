@@ -51,27 +51,33 @@ func (tenant accountTenant) putConflictingRecords(zone string, verificationText 
 	})
 }
 
-// reliablePlan returns the DNS plan of a domain. It repeats the request until the plan comes from a
-// reliable read. A read is unreliable if a name server or the DNS provider answers too late, as on
-// a busy machine.
-func (c caller) reliablePlan(domainID string) (plan reply) {
+// getUntilReliable repeats a GET request until isReliable returns true for the response. A read of
+// the DNS is unreliable or times out if a name server or the DNS provider answers too late, as on a
+// busy machine.
+func (c caller) getUntilReliable(path string, isReliable func(got reply) bool) (got reply) {
 	c.t.Helper()
-	c.eventually("the read of the zone is reliable", func() bool {
-		plan = c.get("/v1/domains/" + domainID + "/dns/plan")
-		return plan.valueAt("read.reliable") == true
+	c.eventually("GET "+path+" is answered from a reliable read", func() bool {
+		got = c.call("GET", path, nil)
+		isTemporary := got.code() == "provider_timeout" || got.code() == "service_unavailable"
+		return !isTemporary && (got.status != http.StatusOK || isReliable(got))
 	})
-	return plan
+	c.checkReply(got, "GET", path, nil, http.StatusOK, "")
+	return got
+}
+
+// reliablePlan returns the DNS plan of a domain, made from a reliable read.
+func (c caller) reliablePlan(domainID string) reply {
+	c.t.Helper()
+	return c.getUntilReliable("/v1/domains/"+domainID+"/dns/plan", func(got reply) bool { return got.valueAt("read.reliable") == true })
 }
 
 // reliableAutomation returns the automation of a domain's DNS. It repeats the request while the
-// service answers dns_read_unreliable, for the same reason as reliablePlan.
-func (c caller) reliableAutomation(domainID string) (automation reply) {
+// required action is dns_read_unreliable.
+func (c caller) reliableAutomation(domainID string) reply {
 	c.t.Helper()
-	c.eventually("the DNS of the domain is read reliably", func() bool {
-		automation = c.get("/v1/domains/" + domainID + "/dns/automation")
-		return automation.valueAt("automation.action_required_code") != "dns_read_unreliable"
+	return c.getUntilReliable("/v1/domains/"+domainID+"/dns/automation", func(got reply) bool {
+		return got.valueAt("automation.action_required_code") != "dns_read_unreliable"
 	})
-	return automation
 }
 
 // syncUntilDomainIs syncs until the first domain in the list has these values. A sync keeps the
@@ -195,10 +201,8 @@ func TestDNSPlanForAnUnsupportedProviderIsAppliedByAPerson(t *testing.T) {
 	if bucket := plan.header.Get("X-RateLimit-Bucket") + " " + plan.header.Get("X-RateLimit-Limit"); bucket != "expensive 30" {
 		t.Errorf("the request counts in the bucket and limit %q, want expensive 30", bucket)
 	}
-	var automation reply
-	tenant.eventually("the plan can be applied safely", func() bool { // an unreliable read makes a plan unsafe
-		automation = tenant.reliableAutomation(id)
-		return automation.valueAt("automation.safe_to_apply") == true
+	automation := tenant.getUntilReliable("/v1/domains/"+id+"/dns/automation", func(got reply) bool { // an unreliable read makes the plan unsafe
+		return got.valueAt("automation.safe_to_apply") == true
 	})
 	checkValues(t, automation.object, object{"automation.provider": nil, "automation.provider_supported": false, "automation.action_required_code": "dns_provider_unsupported",
 		"automation.manual_action_required": true})

@@ -88,11 +88,7 @@ func (tenant accountTenant) checkEnableDKIM(zone string) {
 	checkValues(t, pending.object, object{"dkim_status": "pending", "ready_to_enable": false, "selectors.selector1": "missing", "selectors.selector2": "missing"})
 	tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 400, "dkim_not_ready")
 	tenant.publishRecords(zone)
-	var ready reply
-	tenant.eventually("the records of both selectors are propagated", func() bool {
-		ready = tenant.get(tenant.domainPath(zone, "/dkim-status"))
-		return ready.valueAt("ready_to_enable") == true
-	})
+	ready := tenant.getUntilReliable(tenant.domainPath(zone, "/dkim-status"), func(got reply) bool { return got.valueAt("ready_to_enable") == true })
 	checkValues(t, ready.object, object{
 		"dkim_status": "ready", "selectors.selector1": "propagated", "selectors.selector2": "propagated"})
 	enabled := tenant.post(tenant.domainPath(zone, "/enable-dkim"), nil)
