@@ -214,16 +214,52 @@ func (c caller) deliveries(path, status string) (deliveries []object) {
 	}
 }
 
-// waitDelivery waits until the delivery of an event has this status and number of attempts.
-func (c caller) waitDelivery(path, eventID, status string, attempts int) (found object) {
+// answeredAttempts returns the attempts of a delivery that got an answer. An attempt without an
+// answer has no status code: on a busy machine the endpoint can answer after the service's timeout.
+// The service then tries the delivery again.
+func answeredAttempts(delivery object) []object {
+	return slices.DeleteFunc(delivery.objects("attempts"), func(a object) bool { return a["status_code"] == nil })
+}
+
+// deliveryOf returns the delivery of an event, or nil if the webhook has none.
+func (c caller) deliveryOf(path, eventID string) object {
 	c.t.Helper()
-	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d attempts", eventID, status, attempts), func() bool {
-		deliveries := c.deliveries(path, "")
-		i := slices.IndexFunc(deliveries, func(d object) bool { return d.text("event_id") == eventID })
-		if i >= 0 {
-			found = deliveries[i]
+	for _, d := range c.deliveries(path, "") {
+		if d.text("event_id") == eventID {
+			return d
 		}
-		return i >= 0 && found.text("status") == status && len(found.objects("attempts")) == attempts
+	}
+	return nil
+}
+
+// waitDelivery waits until the delivery of an event has this status and number of answered
+// attempts. A failed delivery may have attempts without an answer instead. If an attempt got no
+// answer, waitDelivery moves the sandbox's clock to the next try.
+func (c caller) waitDelivery(path, eventID, status string, answered int) (found object) {
+	c.t.Helper()
+	movedAfter := 0 // the number of attempts after which the clock was last moved
+	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d answered attempts", eventID, status, answered), func() bool {
+		if found = c.deliveryOf(path, eventID); found == nil {
+			return false
+		}
+		attempts := found.objects("attempts")
+		// The second try needs no move, because it follows after a few seconds.
+		if n := len(attempts); n > max(1, movedAfter) && attempts[n-1]["status_code"] == nil && found.text("status") == "pending" {
+			movedAfter = n
+			c.moveClockToNextTry(found)
+		}
+		hasAttempts := len(answeredAttempts(found)) == answered || status == "failed" && len(attempts) >= answered
+		return hasAttempts && found.text("status") == status
 	})
 	return found
+}
+
+// moveClockToNextTry advances the sandbox's clock by the time between the last attempt of a pending
+// delivery and its next try.
+func (c caller) moveClockToNextTry(delivery object) {
+	c.t.Helper()
+	next, err := time.Parse(time.RFC3339, delivery.text("next_attempt_at"))
+	must(c.t, err)
+	last := attemptTime(c.t, delivery, len(delivery.objects("attempts"))-1)
+	c.control("POST", "/clock", object{"advance": next.Sub(last).String()})
 }

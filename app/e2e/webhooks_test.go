@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"maps"
 	"net"
 	"net/http"
 	"reflect"
@@ -44,39 +43,38 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 			checkMembers(t, "a message", message.object, "type timestamp data")
 			checkValues(t, message.object, object{"type": e["type"], "timestamp": e["at"]})
 		}
-		for id, n := range countMessages(messages) {
-			if n != 1 {
-				t.Errorf("the event %s arrived %d times, want once", id, n)
-			}
-		}
 		for _, kind := range []string{"tenant.connected", "domain.added", "domain.verified", "mailbox.created", "tenant.removed"} {
 			if !slices.ContainsFunc(messages, func(message webhookMessage) bool { return message.text("type") == kind }) {
 				t.Errorf("no message has the type %s", kind)
 			}
 		}
-		c.checkListedDeliveries(path, logged)
+		c.checkDeliveries(receiver, path, logged)
 		wanted := slices.DeleteFunc(slices.Clone(logged), func(e object) bool {
 			return e.text("type") != "domain.added" && e.text("type") != "tenant.removed"
 		})
 		filtered.waitAll(wanted)
-		c.checkListedDeliveries(filteredPath, wanted)
-		if n := len(filtered.received()); n != len(wanted) {
-			t.Errorf("a webhook for two event types got %d messages, %d events have these types", n, len(wanted))
-		}
+		c.checkDeliveries(filtered, filteredPath, wanted)
 	})
 }
 
-// checkListedDeliveries checks that the list has one successful delivery for each event, newest
-// first, over pages and with each filter.
-func (c caller) checkListedDeliveries(path string, events []object) {
+// checkDeliveries checks that the webhook got exactly these events, and that its list has one
+// successful delivery for each, newest first, over pages and with each filter. An event may arrive
+// again only after an attempt without an answer.
+func (c caller) checkDeliveries(receiver *webhookReceiver, path string, events []object) {
 	c.t.Helper()
 	c.eventually("each delivery is stored", func() bool { return len(c.deliveries(path, "delivered")) == len(events) })
-	listed, deliveredIDs := c.deliveries(path, ""), map[string]bool{}
+	listed, deliveredIDs, arrived := c.deliveries(path, ""), map[string]bool{}, countMessages(receiver.received())
+	if len(arrived) != len(events) {
+		c.t.Errorf("the webhook got %d events, want %d", len(arrived), len(events))
+	}
 	for _, d := range listed {
 		deliveredIDs[d.text("event_id")] = true
-		attempts := d.objects("attempts")
-		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
-			c.t.Errorf("the delivery is %v, want one attempt with the answer 200", d)
+		attempts, answered := d.objects("attempts"), answeredAttempts(d)
+		if len(answered) != 1 || answered[0]["status_code"] != 200.0 || answered[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
+			c.t.Errorf("the delivery is %v, want one answered attempt, with the status 200", d)
+		}
+		if n := arrived[d.text("event_id")]; n > len(attempts) {
+			c.t.Errorf("the event of the delivery %v arrived %d times, want at most %d", d, n, len(attempts))
 		}
 		checkMembers(c.t, "a delivery", d, "id event_id event_type status attempts next_attempt_at")
 		checkMembers(c.t, "an attempt", attempts[0], "at status_code error duration_ms")
@@ -103,32 +101,39 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		receiver := newWebhookReceiver(t)
-		receiver.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, tries int) {
-			switch tries {
-			case 1:
+		path, secret := c.addWebhook(receiver.url, "key.created")
+		receiver.respondWith(func(w http.ResponseWriter, _ *http.Request, message webhookMessage, _ int) {
+			switch len(answeredAttempts(c.deliveryOf(path, message.id))) {
+			case 0:
 				w.WriteHeader(http.StatusInternalServerError)
-			case 2:
+			case 1:
 				w.Header().Set("Retry-After", "7200")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		})
-		path, secret := c.addWebhook(receiver.url, "*")
 		first := receiver.waitFor("the first try", 0, isAboutKey(c.logKeyEvent()))
-		c.eventually("the first try is stored", func() bool { return len(c.deliveries(path, "")[0].objects("attempts")) > 0 })
-		c.control("POST", "/clock", object{"advance": "7s"}) // starts the second try, unless it has begun already
+		var delivery object
+		c.eventually("the first answer is stored", func() bool {
+			delivery = c.deliveryOf(path, first.id)
+			return len(answeredAttempts(delivery)) > 0
+		})
+		if len(answeredAttempts(delivery)) == 1 { // the second try may have begun, or even ended
+			c.moveClockToNextTry(delivery)
+		}
 		failed := c.waitDelivery(path, first.id, "pending", 2)
 		checkPause(t, failed, 2*time.Hour) // Retry-After applies because it is longer than the 5 minutes of the schedule
 		if pause := attemptTime(t, failed, 1).Sub(attemptTime(t, failed, 0)); pause < 5*time.Second {
 			t.Errorf("the second try began %s after the first, want at least 5 s", pause)
 		}
+		arrivedBefore := countMessages(receiver.received())[first.id]
 		c.control("POST", "/clock", object{"advance": "1h"})
-		if n := countMessages(receiver.received())[first.id]; n != 2 {
-			t.Errorf("an hour before the third try is due, %d tries have arrived, want 2", n)
+		if n := countMessages(receiver.received())[first.id]; n != arrivedBefore {
+			t.Errorf("an hour before the third try is due, %d tries have arrived, want %d", n, arrivedBefore)
 		}
 		c.control("POST", "/clock", object{"advance": "61m"})
 		delivered := c.waitDelivery(path, first.id, "delivered", 3)
 		var statuses []any
-		for _, attempt := range delivered.objects("attempts") {
+		for _, attempt := range answeredAttempts(delivered) {
 			statuses = append(statuses, attempt["status_code"])
 		}
 		if !reflect.DeepEqual(statuses, []any{500.0, 503.0, 200.0}) || delivered["next_attempt_at"] != nil {
@@ -144,8 +149,8 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 				}
 			}
 		}
-		if tries != 3 {
-			t.Errorf("%d tries arrived, want 3", tries)
+		if attempts := len(delivered.objects("attempts")); tries < 3 || tries > attempts {
+			t.Errorf("%d tries arrived, want at least the 3 that were answered, and at most the %d stored ones", tries, attempts)
 		}
 	})
 }
@@ -211,10 +216,10 @@ func TestWebhooksAreDisabled(t *testing.T) {
 
 		gone.answerStatus(http.StatusNoContent)
 		c.expect("PATCH", gonePath, object{"status": "enabled"}, 200, "")
-		again := gone.waitFor("an event after the webhook was enabled", 1, isAboutKey(c.logKeyEvent()))
-		c.waitDelivery(gonePath, again.id, "delivered", 1)
-		if n := len(gone.received()); n != 2 {
-			t.Errorf("the endpoint that was gone got %d messages, want 2", n)
+		laterEvent := gone.waitFor("an event after the webhook was enabled", 0, isAboutKey(c.logKeyEvent()))
+		c.waitDelivery(gonePath, laterEvent.id, "delivered", 1)
+		if n := len(countMessages(gone.received())); n != 2 {
+			t.Errorf("the endpoint that was gone got %d events, want 2", n)
 		}
 	})
 }
@@ -260,7 +265,7 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		c.logKeyEvent()
 		c.control("POST", "/clock", object{"advance": "1h"}) // so that the events have different times
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
-		second := c.logKeyEvent()
+		secondKey := c.logKeyEvent()
 		c.control("POST", "/clock", object{"advance": "1h"})
 		c.logKeyEvent()
 		logged := c.eventsAfter(beginning)
@@ -272,18 +277,30 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 			for _, n := range want {
 				sum += n
 			}
-			c.eventually(subject, func() bool { return len(receiver.received()) >= sum && len(c.deliveries(path, "pending")) == 0 })
-			got := countMessages(receiver.received())
+			var byEvent map[string]object
+			c.eventually(subject, func() bool {
+				answered, isPending := 0, false
+				byEvent = map[string]object{}
+				for _, d := range c.deliveries(path, "") {
+					byEvent[d.text("event_id")] = d
+					answered += len(answeredAttempts(d))
+					isPending = isPending || d.text("status") == "pending"
+				}
+				return answered >= sum && !isPending
+			})
+			arrived := countMessages(receiver.received())
 			for i, e := range logged {
-				if got[e.text("id")] != want[i] {
-					t.Errorf("%s: event %d arrived %d times, want %d", subject, i, got[e.text("id")], want[i])
+				id := e.text("id")
+				attempts, answered := byEvent[id].objects("attempts"), len(answeredAttempts(byEvent[id]))
+				if answered != want[i] || arrived[id] < answered || arrived[id] > len(attempts) {
+					t.Errorf("%s: event %d arrived %d times with the attempts %v, want %d answered attempts, and as many arrivals", subject, i, arrived[id], attempts, want[i])
 				}
 			}
 		}
 		checkCounts("each event arrives once", 1, 1, 1)
-		original := c.waitDelivery(path, receiver.waitFor("the second", 0, isAboutKey(second)).id, "delivered", 1)
-		again := c.post(path+"/deliveries/"+original.text("id")+"/redeliver", nil)
-		checkValues(t, again.object, object{"id": original["id"], "event_id": original["event_id"], "status": "pending"})
+		original := c.waitDelivery(path, receiver.waitFor("the second event", 0, isAboutKey(secondKey)).id, "delivered", 1)
+		redelivered := c.post(path+"/deliveries/"+original.text("id")+"/redeliver", nil)
+		checkValues(t, redelivered.object, object{"id": original["id"], "event_id": original["event_id"], "status": "pending"})
 		checkCounts("the second event is redelivered", 1, 2, 1)
 		c.waitDelivery(path, original.text("event_id"), "delivered", 2)
 		c.post(path+"/replay", object{"after": cursor})
@@ -294,17 +311,24 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		checkCounts("the events after a time are replayed", 1, 3, 3)
 		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")
 
-		before := len(receiver.received())
-		tested := c.post(path+"/test", nil)
-		checkValues(t, tested.object, object{"status": "delivered", "status_code": 200, "error": nil})
-		message := receiver.waitFor("the test", before, func(webhookMessage) bool { return true })
+		sendTest := func(body any) (result object) {
+			t.Helper()
+			c.eventually("a test message is answered before the service's timeout", func() bool {
+				result = c.post(path+"/test", body).object
+				return result["status_code"] != nil
+			})
+			return result
+		}
+		checkValues(t, sendTest(nil), object{"status": "delivered", "status_code": 200, "error": nil})
+		messages := receiver.received()
+		message := messages[len(messages)-1]
 		checkValues(t, message.object, object{"type": "webhook.test", "data.type": "webhook.test", "data.subject.id": strings.TrimPrefix(path, "/v1/webhooks/")})
 		if len(c.eventsAfter(beginning)) != len(logged) {
 			t.Error("the log has an event of the test message")
 		}
 		c.waitDelivery(path, message.id, "delivered", 1)
 		receiver.answerStatus(http.StatusTeapot)
-		checkValues(t, c.post(path+"/test", object{}).object, object{"status": "failed", "status_code": 418})
+		checkValues(t, sendTest(object{}), object{"status": "failed", "status_code": 418})
 		for _, message := range receiver.received() {
 			message.checkSigned(t, secret)
 		}
@@ -329,9 +353,9 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 			created := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{tenant.guid}})
 			return caller{c.client, c.id, c.email, created.text("api_key")}
 		}
-		keyOne, keyTwo := newTenantKey(first), newTenantKey(second)
+		firstKey, secondKey := newTenantKey(first), newTenantKey(second)
 		receiver, accountReceiver := newWebhookReceiver(t), newWebhookReceiver(t)
-		path, secret := keyOne.addWebhook(receiver.url, "*")
+		path, secret := firstKey.addWebhook(receiver.url, "*")
 		accountWebhook, _ := c.addWebhook(accountReceiver.url, "*")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
 		for _, tenant := range []accountTenant{first, second, first} {
@@ -352,25 +376,25 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 				t.Errorf("the webhook of one tenant got %s, want only events of this tenant", message.body)
 			}
 		}
-		keyOne.checkListedDeliveries(path, ofTenant)
-		if visibleEvents := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(visibleEvents, ofTenant) {
+		firstKey.checkDeliveries(receiver, path, ofTenant)
+		if visibleEvents := firstKey.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(visibleEvents, ofTenant) {
 			t.Errorf("the key sees the events %v, want those of the webhook: %v", visibleEvents, ofTenant)
 		}
 
-		delivery := keyOne.deliveries(path, "")[0].text("id")
-		keyTwo.expectNoWebhook(path, delivery)
-		keyOne.expectNoWebhook(accountWebhook, delivery) // this webhook also gets events of other tenants
+		delivery := firstKey.deliveries(path, "")[0].text("id")
+		secondKey.expectNoWebhook(path, delivery)
+		firstKey.expectNoWebhook(accountWebhook, delivery) // this webhook also gets events of other tenants
 		ids := func(c caller) (ids []string) {
 			for _, w := range c.get("/v1/webhooks").objects("webhooks") {
 				ids = append(ids, "/v1/webhooks/"+w.text("id"))
 			}
 			return ids
 		}
-		if got := [][]string{ids(keyOne), ids(keyTwo), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {accountWebhook, path}}) {
+		if got := [][]string{ids(firstKey), ids(secondKey), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {accountWebhook, path}}) {
 			t.Errorf("the keys for the first tenant, the second tenant and the account list the webhooks %v, want one, none and both", got)
 		}
 		checkValues(t, c.expect("DELETE", path, nil, 200, "").object, object{"status": "deleted"})
-		keyOne.expect("GET", path, nil, 404, "webhook_not_found")
+		firstKey.expect("GET", path, nil, 404, "webhook_not_found")
 	})
 }
 
@@ -410,16 +434,15 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 	key := c.logKeyEvent()
 	c.waitDelivery(path, accepting.waitFor("the event", 0, isAboutKey(key)).id, "delivered", 1)
 	failed := refusing.waitFor("the event", 0, isAboutKey(key)).id
-	c.eventually("the failure is stored", func() bool {
-		return c.deliveries(refusingPath, "pending")[0].text("event_id") == failed && len(c.deliveries(refusingPath, "pending")[0].objects("attempts")) > 0
-	})
+	c.waitDelivery(refusingPath, failed, "pending", 1)
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
 	tries := map[string]string{}
 	for _, sample := range triesSample.FindAllSubmatch(metrics, -1) {
 		tries[string(sample[1])] = string(sample[2])
 	}
-	if want := map[string]string{"accepted": "1", "rejected": "1", "no_answer": "0"}; !maps.Equal(tries, want) {
-		t.Errorf("the tries are counted as %v, want %v", tries, want)
+	// A try that got no answer before the service's timeout, as on a busy machine, was repeated.
+	if len(tries) != 3 || tries["accepted"] != "1" || tries["rejected"] != "1" || tries["no_answer"] == "" {
+		t.Errorf("the tries are counted as %v, want 1 accepted, 1 rejected and a count of no_answer", tries)
 	}
 	if found := lagCountSample.FindSubmatch(metrics); found == nil || string(found[1]) != "1" {
 		t.Errorf("the count of lags is %q, want 1", found)
