@@ -34,9 +34,9 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	created := runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	checkMembers(t, "keyset", created, "keyset_file primary_key_id keys")
 	checkMembers(t, "key", created.objects("keys")[0], "key_id status")
-	before := fileText(t, file)
+	originalKeyset := fileText(t, file)
 	runTenantry(t, env, "keyset", "create").checkFailure(t, cli.ExitRefused)
-	if fileText(t, file) != before {
+	if fileText(t, file) != originalKeyset {
 		t.Fatal("the keyset was overwritten")
 	}
 	staged := runTenantry(t, env, "keyset", "rotate", "--stage", "-o", "json").mustJSON(t)
@@ -140,11 +140,11 @@ func (f *serviceFixture) lastAssertionThumbprint() (thumbprint string) {
 		}
 		header, _, _ := strings.Cut(form.Get("client_assertion"), ".")
 		raw, _ := base64.RawURLEncoding.DecodeString(header)
-		var named struct {
+		var assertionHeader struct {
 			Sum string `json:"x5t#S256"`
 		}
-		_ = json.Unmarshal(raw, &named)
-		thumbprint = named.Sum
+		_ = json.Unmarshal(raw, &assertionHeader)
+		thumbprint = assertionHeader.Sum
 	}
 	return thumbprint
 }
@@ -169,7 +169,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 		client{t: t, ready: sandbox.Ready{ControlURL: fixture.url + "/_control"}}.control("POST", "/app", object{"certificate": string(public)})
 		return public, append(append([]byte{}, public...), private...)
 	}
-	first, withKey := newRegisteredCertificate()
+	firstCertificate, withKey := newRegisteredCertificate()
 	replaceFile(t, file, withKey)
 	p, tenant := newConnectedService(t, fixture)
 	checkUnusable := func(want string) {
@@ -178,16 +178,16 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	}
 	checkUnusable("0")
 	tenant.mustSync()
-	if got := fixture.lastAssertionThumbprint(); got != thumbprint(first) {
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(firstCertificate) {
 		t.Errorf("the first token was requested with the certificate %q, want the first", got)
 	}
-	second, withKey := newRegisteredCertificate()
+	secondCertificate, withKey := newRegisteredCertificate()
 	replaceFile(t, file, withKey)
 	tenant.mustSync()
-	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(secondCertificate) {
 		t.Errorf("after the file was replaced a token was requested with the certificate %q, want the second", got)
 	}
-	third, withKey := newRegisteredCertificate()
+	thirdCertificate, withKey := newRegisteredCertificate()
 	must(t, os.WriteFile(file, withKey[:len(withKey)/2], 0o600))
 	checkUnusable("1") // before a call has read the broken file
 	tenant.mustSync()
@@ -195,18 +195,18 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 	must(t, os.Remove(file))
 	tenant.mustSync()
 	checkUnusable("1")
-	if got := fixture.lastAssertionThumbprint(); got != thumbprint(second) {
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(secondCertificate) {
 		t.Errorf("with a broken file a token was requested with the certificate %q, want the second", got)
 	}
 	replaceFile(t, file, withKey)
 	checkUnusable("0")
 	tenant.mustSync()
-	if got := fixture.lastAssertionThumbprint(); got != thumbprint(third) {
+	if got := fixture.lastAssertionThumbprint(); got != thumbprint(thirdCertificate) {
 		t.Errorf("after the file was fixed a token was requested with the certificate %q, want the third", got)
 	}
 	logs := p.logs.String()
 	if n := strings.Count(logs, "its earlier content stays in use"); n != 2 {
-		t.Errorf("%d log lines are about failed reloads, want 2", n)
+		t.Errorf("%d log lines are about failed reloads, want 2: of the incomplete and of the missing file", n)
 	}
 	if bytes.Contains([]byte(logs), withKey[:len(withKey)/2][:200]) || strings.Contains(logs, "PRIVATE KEY") {
 		t.Error("the log contains the certificate file")
@@ -218,7 +218,7 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 func (c client) checkCredentialMetrics(labels, unusable string) {
 	c.t.Helper()
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
-	for _, want := range []string{"tenantry_credential_expiry_timestamp_seconds" + labels + " 1.", "tenantry_credential_file_unusable" + labels + " " + unusable + "\n"} {
+	for _, want := range []string{"tenantry_credential_expiry_timestamp_seconds" + labels + " 1." /* as in 1.8e+09 */, "tenantry_credential_file_unusable" + labels + " " + unusable + "\n"} {
 		if !bytes.Contains(metrics, []byte(want)) {
 			c.t.Errorf("the metrics lack %q", want)
 		}

@@ -27,20 +27,20 @@ import (
 func TestSandboxReadyLineIsComplete(t *testing.T) {
 	t.Parallel()
 	dataDir := t.TempDir()
-	_, r := startDev(t, requirePrograms(t, releaseBuild), dataDir, []string{allPlugins})
-	if r.UserEmail != "owner@example.com" {
-		t.Errorf("the user's address is %q, want owner@example.com", r.UserEmail)
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), dataDir, []string{allPlugins})
+	if ready.UserEmail != "owner@example.com" {
+		t.Errorf("the user's address is %q, want owner@example.com", ready.UserEmail)
 	}
 	for _, name := range []string{"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {
-		customer, _ := r.Sending[name].(map[string]any)
+		customer, _ := ready.Sending[name].(map[string]any)
 		if key, _ := customer["api_key"].(string); key == "" {
-			t.Errorf("the sandbox has no customer of %s: %v", name, r.Sending)
+			t.Errorf("the sandbox has no customer of %s: %v", name, ready.Sending)
 		}
 	}
-	if len(r.Zones) != 12 || r.Zones[0] != "example-one.test" || r.Zones[11] != "example-twelve.test" || len(r.Tenants) == 0 {
-		t.Errorf("the zones are %v and the tenants %v, want 12 zones from example-one to example-twelve and a tenant", r.Zones, r.Tenants)
+	if len(ready.Zones) != 12 || ready.Zones[0] != "example-one.test" || ready.Zones[11] != "example-twelve.test" || len(ready.Tenants) == 0 {
+		t.Errorf("the zones are %v and the tenants %v, want 12 zones from example-one to example-twelve and a tenant", ready.Zones, ready.Tenants)
 	}
-	for _, address := range []string{r.APIURL, r.AdminURL, r.ControlURL} {
+	for _, address := range []string{ready.APIURL, ready.AdminURL, ready.ControlURL} {
 		if u, err := url.Parse(address); err != nil || u.Hostname() != "127.0.0.1" || u.Port() == "8080" {
 			t.Errorf("the address %s is not at 127.0.0.1, or has the fixed port 8080", address)
 		}
@@ -65,51 +65,51 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 
 // TestSandboxKeepsItsStateAfterRestart checks that service and platform keep their state after
 // SIGKILL, and that the control interface keeps its address. After a rotation of the key and a
-// stop, the ready line has a new key of the same account.
+// stop, the ready line has a new key of the same account, and the rotated key stays valid.
 func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	t.Parallel()
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
 	control := []string{"--control", "127.0.0.5:0"} // no other test of this package uses this address
-	p, first := startDev(t, build, dataDir, nil, control...)
-	c := seededAccount(t, first)
-	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
+	p, ready := startDev(t, build, dataDir, nil, control...)
+	c := seededAccount(t, ready)
+	tenant := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
 	tenant.setBehaviour(noDelays())
 	tenant.connect()
 	tenant.mustSync()
-	tenant.post(tenant.path("/domains"), object{"domain": first.Zones[0]})
-	tenant.publishRecords(first.Zones[0])
-	tenant.post(tenant.domainPath(first.Zones[0], "/verify"), nil)
-	before := persistentState(tenant)
+	tenant.post(tenant.path("/domains"), object{"domain": ready.Zones[0]})
+	tenant.publishRecords(ready.Zones[0])
+	tenant.post(tenant.domainPath(ready.Zones[0], "/verify"), nil)
+	stateBefore := persistentState(tenant)
 
 	p.kill()
-	p, second := startDev(t, build, dataDir, nil, control...)
-	if second.APIKey != first.APIKey || second.AccountID != first.AccountID || !slices.Equal(second.Zones, first.Zones) || second.ControlURL != first.ControlURL {
-		t.Errorf("key, account, zones or the address of the control interface changed")
+	p, readyAfterKill := startDev(t, build, dataDir, nil, control...)
+	if readyAfterKill.APIKey != ready.APIKey || readyAfterKill.AccountID != ready.AccountID || !slices.Equal(readyAfterKill.Zones, ready.Zones) || readyAfterKill.ControlURL != ready.ControlURL {
+		t.Errorf("after the kill the ready line is %+v, want the key, account, zones and control address of %+v", readyAfterKill, ready)
 	}
-	if slices.ContainsFunc(second.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == tenant.guid }) || len(second.Tenants) != len(first.Tenants) {
-		t.Errorf("the ready line has the tenants %v, want as many as before and not the connected tenant", second.Tenants)
+	if slices.ContainsFunc(readyAfterKill.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == tenant.guid }) || len(readyAfterKill.Tenants) != len(ready.Tenants) {
+		t.Errorf("the ready line has the tenants %v, want as many as before and not the connected tenant", readyAfterKill.Tenants)
 	}
-	tenant.ready, tenant.key = second, second.APIKey
-	after := persistentState(tenant)
-	for name := range before {
-		if !strings.HasPrefix(after[name], before[name]) {
-			t.Errorf("after the restart the %s changed from\n%s\nto\n%s", name, before[name], after[name])
+	tenant.ready, tenant.key = readyAfterKill, readyAfterKill.APIKey
+	stateAfter := persistentState(tenant)
+	for name := range stateBefore {
+		if !strings.HasPrefix(stateAfter[name], stateBefore[name]) {
+			t.Errorf("after the restart the %s changed from\n%s\nto\n%s", name, stateBefore[name], stateAfter[name])
 		}
 	}
 	tenant.mustSync()
-	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(first.Zones[0], "ada")).object, object{"created_count": 1})
+	checkValues(t, tenant.post(tenant.path("/mailboxes"), mailboxesBody(ready.Zones[0], "ada")).object, object{"created_count": 1})
 
 	rotated := tenant.post("/api-key/rotate?user_email="+tenant.email, nil).text("api_key")
 	must(t, p.stop())
-	_, third := startDev(t, build, dataDir, nil, control...)
-	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID || third.ControlURL != first.ControlURL {
+	_, readyAfterRotation := startDev(t, build, dataDir, nil, control...)
+	if readyAfterRotation.APIKey == ready.APIKey || readyAfterRotation.APIKey == rotated || readyAfterRotation.AccountID != ready.AccountID || readyAfterRotation.ControlURL != ready.ControlURL {
 		t.Error("after a rotation the key is not a new one of the same account, or the address of the control interface changed")
 	}
-	tenant.ready, tenant.key = third, third.APIKey
+	tenant.ready, tenant.key = readyAfterRotation, readyAfterRotation.APIKey
 	tenant.checkTenants(tenant.guid)
 	tenant.key = rotated
 	tenant.checkTenants(tenant.guid)
-	tenant.key = first.APIKey
+	tenant.key = ready.APIKey
 	tenant.expect("GET", "/v1/tenants", nil, http.StatusUnauthorized, "invalid_api_key")
 }
 
@@ -132,18 +132,18 @@ func persistentState(tenant accountTenant) map[string]string {
 func TestMovedClockSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
-	p, r := startDev(t, build, dataDir, nil, "--no-seed")
-	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
-		t.Errorf("the zones are %v and the tenants %v, want no zone, no tenant, and an account with a key", r.Zones, r.Tenants)
+	p, ready := startDev(t, build, dataDir, nil, "--no-seed")
+	if ready.Zones == nil || ready.Tenants == nil || len(ready.Zones)+len(ready.Tenants) != 0 || ready.APIKey == "" || ready.AccountID == "" {
+		t.Errorf("the zones are %v and the tenants %v, want no zone, no tenant, and an account with a key", ready.Zones, ready.Tenants)
 	}
-	c := seededAccount(t, r)
+	c := seededAccount(t, ready)
 	c.checkTenants()
 	c.control("POST", "/clock", object{"advance": "240h"})
-	before := c.get("/v1/tenants/connect-url").text("expires_at")
+	expiryBefore := c.get("/v1/tenants/connect-url").text("expires_at")
 	p.kill()
 	_, c.ready = startDev(t, build, dataDir, nil, "--no-seed")
-	if after := c.get("/v1/tenants/connect-url").text("expires_at"); after < before {
-		t.Errorf("before the restart a link expired at %s, and afterwards at %s, want no earlier time", before, after)
+	if expiryAfter := c.get("/v1/tenants/connect-url").text("expires_at"); expiryAfter < expiryBefore {
+		t.Errorf("before the restart a link expired at %s, and afterwards at %s, want no earlier time", expiryBefore, expiryAfter)
 	}
 }
 
@@ -184,9 +184,9 @@ func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	t.Parallel()
 	build, dataDir := requirePrograms(t, releaseBuild), t.TempDir()
-	p, first := startDev(t, build, dataDir, nil)
-	c := seededAccount(t, first)
-	tenant := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
+	p, ready := startDev(t, build, dataDir, nil)
+	c := seededAccount(t, ready)
+	tenant := accountTenant{c, ready.Tenants[0].TenantID, ready.Tenants[0].Admin}
 	tenant.setBehaviour(noDelays())
 	tenant.connect()
 	tenant.mustSync()
@@ -209,19 +209,19 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	automation := tenant.get("/v1/domains/" + id + "/dns/automation")
 	checkValues(t, automation.object, object{"automation.connection_present": true, "automation.safe_to_apply": true, "automation.manual_action_required": false})
 
-	other := tenant.control("POST", "/accounts", object{"email": "ann@example.com", "plan": "complete"}).text("account_id")
+	newAccountID := tenant.control("POST", "/accounts", object{"email": "ann@example.com", "plan": "complete"}).text("account_id")
 	for range 2 { // the second request changes nothing
-		tenant.control("POST", "/accounts/"+other+"/dns-connections", object{"provider": "cloudflare"})
+		tenant.control("POST", "/accounts/"+newAccountID+"/dns-connections", object{"provider": "cloudflare"})
 	}
-	refused, err := http.Post(tenant.ready.ControlURL+"/accounts/"+other+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
+	refused, err := http.Post(tenant.ready.ControlURL+"/accounts/"+newAccountID+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
 	must(t, err)
 	_ = refused.Body.Close()
 	if refused.StatusCode != http.StatusBadRequest {
 		t.Errorf("a DNS connection to microsoft365 is answered %s, want 400", refused.Status)
 	}
 	checkConnections(t, []string{"TENANTRY_DATA_DIR=" + dataDir},
-		object{"account_id": first.AccountID, "provider": "cloudflare", "status": "connected"},
-		object{"account_id": other, "provider": "cloudflare", "status": "connected"})
+		object{"account_id": ready.AccountID, "provider": "cloudflare", "status": "connected"},
+		object{"account_id": newAccountID, "provider": "cloudflare", "status": "connected"})
 }
 
 // TestDemoShowsEveryStep checks that the demo ends by itself, prints each step with request, status

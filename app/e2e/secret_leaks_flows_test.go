@@ -99,7 +99,7 @@ func (s *leakSearch) addBrowserSecrets(a *administrator, namePrefix string) {
 			continue
 		}
 		for _, name := range []string{"code", "state"} {
-			if value := u.Query().Get(name); len(value) > 20 {
+			if value := u.Query().Get(name); len(value) > 20 { // an output could contain a short value by chance
 				s.secrets[namePrefix+name] = value
 			}
 		}
@@ -240,12 +240,12 @@ func (s *leakSearch) sendPasswords(path, key string) {
 		}
 		s.expectStatus(status, "POST", path, key, body)
 	}
-	strong := func() string { return `Aa7&"<%/+\ ` + rand.Text() }
+	strongPassword := func() string { return `Aa7&"<%/+\ ` + rand.Text() }
 	sendPassword(400, "weak password", strings.ToLower(rand.Text()), nil)
-	sendPassword(400, "password beside an unknown field", strong(), object{"unknown": 1})
-	sendPassword(400, "password of a wrong address", strong(), object{"mailboxes": []object{{"name": "A", "email": "a@elsewhere.test"}}})
-	sendPassword(404, "password for an unknown domain", strong(), object{"domain": "foreign.test"})
-	sendPassword(400, "long password", strong()+strings.Repeat("x", 300), nil)
+	sendPassword(400, "password beside an unknown field", strongPassword(), object{"unknown": 1})
+	sendPassword(400, "password of a wrong address", strongPassword(), object{"mailboxes": []object{{"name": "A", "email": "a@elsewhere.test"}}})
+	sendPassword(404, "password for an unknown domain", strongPassword(), object{"domain": "foreign.test"})
+	sendPassword(400, "long password", strongPassword()+strings.Repeat("x", 300), nil)
 	s.secrets["password of a wrong type"] = rand.Text()
 	s.expectStatus(400, "POST", path, key, object{"domain": s.zone, "account_password": []string{s.secrets["password of a wrong type"]}, "mailboxes": []object{}})
 	injectFaults := func(list ...object) {
@@ -328,9 +328,9 @@ func (s *leakSearch) readDNSPlans(domainsPath, key string) {
 func (s *leakSearch) startSendingPlatforms() (env []string) {
 	s.secrets["sending key"], s.secrets["PlusVibe key"] = "sk"+rand.Text(), "pv"+rand.Text()
 	s.secrets["partner's password"], s.secrets["sign-in link"] = "pw"+rand.Text(), "state"+rand.Text()
-	link := "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=" + s.secrets["sign-in link"]
+	signInLink := "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=" + s.secrets["sign-in link"]
 	mux := http.NewServeMux()
-	reply := func(pattern string, answer any) {
+	answerIfAuthorized := func(pattern string, answer any) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			isAuthorized := r.Header.Get("Authorization") == "Bearer "+s.secrets["sending key"] || r.Header.Get("X-Api-Key") == s.secrets["PlusVibe key"] ||
@@ -344,19 +344,19 @@ func (s *leakSearch) startSendingPlatforms() (env []string) {
 			_ = json.NewEncoder(w).Encode(answer)
 		})
 	}
-	workspaces := object{"status": "success", "code": 1, "workspaces": []object{{"_id": "65f3a1b2c3d4e5f600000001", "name": "One"}}, "data": object{"url": link}}
-	reply("GET /api/v2/workspaces/current", object{"id": "8d0b1a52-77f2-4a0e-9f1c-2b6f3f5a9e10", "name": "One"})
-	reply("GET /api/v2/accounts", object{"items": []object{}})
+	workspaces := object{"status": "success", "code": 1, "workspaces": []object{{"_id": "65f3a1b2c3d4e5f600000001", "name": "One"}}, "data": object{"url": signInLink}}
+	answerIfAuthorized("GET /api/v2/workspaces/current", object{"id": "8d0b1a52-77f2-4a0e-9f1c-2b6f3f5a9e10", "name": "One"})
+	answerIfAuthorized("GET /api/v2/accounts", object{"items": []object{}})
 	mux.HandleFunc("/api/v2/accounts/{email}", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		_ = json.NewEncoder(w).Encode(object{"statusCode": 404, "error": "Not Found", "message": "no such account"})
 	})
-	reply("POST /api/v2/oauth/microsoft/init", object{"session_id": "one", "auth_url": link, "expires_at": "2099-01-01T00:00:00.000Z"})
-	reply("GET /api/v2/oauth/session/status/{id}", object{"status": "pending"})
+	answerIfAuthorized("POST /api/v2/oauth/microsoft/init", object{"session_id": "one", "auth_url": signInLink, "expires_at": "2099-01-01T00:00:00.000Z"})
+	answerIfAuthorized("GET /api/v2/oauth/session/status/{id}", object{"status": "pending"})
 	for _, path := range []string{"GET /authenticate", "POST /webhook/partner-list-workspace", "POST /webhook/partner-microsoft-oauth-url"} {
-		reply(path, workspaces)
+		answerIfAuthorized(path, workspaces)
 	}
-	reply("GET /account/list", object{"accounts": []object{}})
+	answerIfAuthorized("GET /account/list", object{"accounts": []object{}})
 	server := httptest.NewServer(mux)
 	s.serviceFixture.t.Cleanup(server.Close)
 	return []string{"TENANTRY_PROVIDERS_INSTANTLY_BASE_URL=" + server.URL, "TENANTRY_PROVIDERS_PLUSVIBE_BASE_URL=" + server.URL,
@@ -370,12 +370,12 @@ func (s *leakSearch) runIntegrations(mailboxes, key string) {
 	addBody := func(provider, credential string) object {
 		return object{"provider": provider, "name": "One", "api_key": credential}
 	}
-	partner, _ := json.Marshal(map[string]string{"api_key": s.secrets["PlusVibe key"], "partner_username": "a@partner.test", "partner_password": s.secrets["partner's password"]})
+	partnerCredential, _ := json.Marshal(map[string]string{"api_key": s.secrets["PlusVibe key"], "partner_username": "a@partner.test", "partner_password": s.secrets["partner's password"]})
 	s.expectStatus(400, "POST", "/v1/integrations", key, addBody("instantly", s.newSecret("refused sending key", "sk")))
 	s.expectStatus(400, "POST", "/v1/integrations", key, addBody("instantly", `{"api_key":"`+s.newSecret("key beside an unknown member", "sk")+`","stranger":"x"}`))
 	s.expectStatus(400, "POST", "/v1/integrations", key, addBody(s.newSecret("key in the wrong place", "sk"), "x"))
 	mailbox := s.expectStatus(200, "GET", mailboxes, key, nil).objects("mailboxes")[0].text("id")
-	for _, body := range []object{addBody("instantly", s.secrets["sending key"]), addBody("plusvibe", string(partner))} {
+	for _, body := range []object{addBody("instantly", s.secrets["sending key"]), addBody("plusvibe", string(partnerCredential))} {
 		integrationPath := "/v1/integrations/" + s.expectStatus(200, "POST", "/v1/integrations", key, body).text("id")
 		s.expectStatus(200, "POST", integrationPath+"/test", key, nil)
 		s.expectStatus(200, "POST", integrationPath+"/mailboxes/refresh", key, nil)

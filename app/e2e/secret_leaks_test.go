@@ -61,19 +61,19 @@ func TestNoSecretLeaks(t *testing.T) {
 		t.Parallel()
 		s := newLeakSearch(t)
 		s.useCertificate()
-		address := testserver.Database(t)
-		u, err := url.Parse(address)
+		databaseURL := testserver.Database(t)
+		parsedURL, err := url.Parse(databaseURL)
 		must(t, err)
-		s.secrets["database password"], _ = u.User.Password()
-		env := s.serviceFixture.env(s.dataDir, address)
+		s.secrets["database password"], _ = parsedURL.User.Password()
+		env := s.serviceFixture.env(s.dataDir, databaseURL)
 		s.runCommand(env, "migrate")
 		s.runCommand(env, "keyset", "create")
-		if s.database, err = sql.Open("pgx", address); err != nil {
+		if s.database, err = sql.Open("pgx", databaseURL); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = s.database.Close() })
-		u.Host = "127.0.0.1:1"
-		serverWithoutDatabase := startProcess(t, s.build, s.serviceFixture.env(s.dataDir, u.String()), nil, "serve")
+		parsedURL.Host = "127.0.0.1:1"
+		serverWithoutDatabase := startProcess(t, s.build, s.serviceFixture.env(s.dataDir, parsedURL.String()), nil, "serve")
 		<-serverWithoutDatabase.done
 		s.keep("the log of a server without its database", []byte(serverWithoutDatabase.logs.String()))
 		s.run(env)
@@ -94,8 +94,8 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	}}
 	s.keepStoredData("of a sandbox")
 	s.keep("logs", []byte(o.process.logs.String()))
-	s.outputs = slices.DeleteFunc(s.outputs, func(p searchedOutput) bool {
-		return p.name == "env of a sandbox" || p.name == "api-key.json of a sandbox" || strings.HasPrefix(p.name, "simulators/")
+	s.outputs = slices.DeleteFunc(s.outputs, func(output searchedOutput) bool {
+		return output.name == "env of a sandbox" || output.name == "api-key.json of a sandbox" || strings.HasPrefix(output.name, "simulators/")
 	})
 	if len(s.outputs) < 5 {
 		t.Errorf("only %d outputs were kept, want at least 5", len(s.outputs))
@@ -167,9 +167,9 @@ func (s *leakSearch) keep(name string, data []byte) {
 
 func (s *leakSearch) search() {
 	s.serviceFixture.t.Helper()
-	for _, p := range s.outputs {
-		if found := findLeaks(p.data, s.secrets); len(found) > 0 {
-			s.serviceFixture.t.Errorf("%s contains %v", p.name, found)
+	for _, output := range s.outputs {
+		if found := findLeaks(output.data, s.secrets); len(found) > 0 {
+			s.serviceFixture.t.Errorf("%s contains %v", output.name, found)
 		}
 	}
 }
@@ -241,13 +241,13 @@ var gzipMagic = []byte{0x1f, 0x8b, 8}
 
 // gunzip returns the content of a gzip stream, as far as it can be read.
 func gunzip(data []byte) []byte {
-	packed, err := gzip.NewReader(bytes.NewReader(data))
+	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil
 	}
-	packed.Multistream(false)
-	plain, _ := io.ReadAll(io.LimitReader(packed, 16<<20))
-	return plain
+	reader.Multistream(false)
+	content, _ := io.ReadAll(io.LimitReader(reader, 16<<20))
+	return content
 }
 
 func encodings(secret string) map[string][]byte {
@@ -295,12 +295,12 @@ func jsonText(secret string, escapeHTML bool) []byte {
 func TestPlantedLeaksAreFound(t *testing.T) {
 	secret := `Aa7&"<%/+ ` + rand.Text()
 	secrets := map[string]string{"password": secret}
-	noise := func(n int) []byte {
-		b := make([]byte, n)
-		_, _ = rand.Read(b)
-		return b
+	randomData := func(n int) []byte {
+		data := make([]byte, n)
+		_, _ = rand.Read(data)
+		return data
 	}
-	if found := findLeaks(noise(1<<16), secrets); len(found) > 0 {
+	if found := findLeaks(randomData(1<<16), secrets); len(found) > 0 {
 		t.Fatalf("random data contains %v", found)
 	}
 	planted := map[string]string{
@@ -310,20 +310,20 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	}
 	for before := range 4 {
 		for after := range 4 {
-			text := append(append(noise(before), secret...), noise(after)...)
+			text := append(append(randomData(before), secret...), randomData(after)...)
 			planted[fmt.Sprintf("base64 %d %d", before, after)] = base64.StdEncoding.EncodeToString(text)
 			planted[fmt.Sprintf("base64url %d %d", before, after)] = base64.RawURLEncoding.EncodeToString(text)
 		}
 	}
 	for form, text := range planted {
-		around := func(b []byte) []byte { return bytes.Join([][]byte{noise(100), b, noise(100)}, nil) }
+		around := func(data []byte) []byte { return bytes.Join([][]byte{randomData(100), data, randomData(100)}, nil) }
 		if len(findLeaks(around([]byte(text)), secrets)) == 0 {
 			t.Errorf("the secret was not found in the form %s", form)
 		}
 		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		_, _ = w.Write(around([]byte(text)))
-		_ = w.Close()
+		gzipWriter := gzip.NewWriter(&packed)
+		_, _ = gzipWriter.Write(around([]byte(text)))
+		_ = gzipWriter.Close()
 		if len(findLeaks(around(packed.Bytes()), secrets)) == 0 {
 			t.Errorf("the secret was not found in gzip in the form %s", form)
 		}

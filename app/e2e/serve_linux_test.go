@@ -50,7 +50,7 @@ func listenerCount(t *testing.T, pid int) (n int) {
 		t.Fatalf("the process has no open files: %v", err)
 	}
 	for _, file := range files {
-		if to, err := os.Readlink(file); err == nil && listening[to] {
+		if target, err := os.Readlink(file); err == nil && listening[target] {
 			n++
 		}
 	}
@@ -58,8 +58,8 @@ func listenerCount(t *testing.T, pid int) (n int) {
 }
 
 // newHungSandbox starts a sandbox whose mail platform does not answer when a domain is added. Many
-// callers wait for the platform, and send their requests again after each response. It returns one
-// of the tenants.
+// callers wait for the platform, and send their requests again after each response. newHungSandbox
+// returns one of the tenants.
 func newHungSandbox(t *testing.T, args ...string) accountTenant {
 	t.Helper()
 	const tenants, callersPerTenant = 4, 10
@@ -131,24 +131,24 @@ func TestOpenCircuitRefusesAtOnce(t *testing.T) {
 	t.Parallel()
 	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=10m", "TENANTRY_WORKER=false"}, "--no-seed")
 	c := seededAccount(t, ready)
-	tenant, other := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
+	tenant, otherTenant := c.newConnectedTenant(nil), c.newConnectedTenant(nil)
 	tenant.injectFault("status", object{"match": "GET /graph/v1.0/domains", "status": 503, "times": 10_000})
 	addDomain := func() reply { return tenant.call("POST", tenant.path("/domains"), object{"domain": "circuit.test"}) }
 	tenant.eventually("the circuit opens", func() bool { addDomain(); return strings.Contains(p.logs.String(), `"circuit_open"`) })
-	before := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw)
+	callsBefore := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw)
 	for range 5 {
 		got := addDomain()
 		wait, err := strconv.Atoi(got.header.Get("Retry-After"))
 		if got.status != http.StatusServiceUnavailable || got.code() != "provider_unavailable" || err != nil || wait < 1 || wait > 600 {
-			t.Errorf("the request is answered %d %s with Retry-After %q, want provider_unavailable with 1 to 600", got.status, got.raw, got.header.Get("Retry-After"))
+			t.Errorf("the request is answered %d %s with Retry-After %q, want 503 provider_unavailable with 1 to 600 seconds", got.status, got.raw, got.header.Get("Retry-After"))
 		}
 	}
-	if after := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw); after != before {
+	if callsAfter := string(tenant.control("GET", "/calls?provider=microsoft365", nil).raw); callsAfter != callsBefore {
 		t.Error("the platform was called although the circuit is open")
 	}
 	tenant.get(tenant.path("/domains"))
 	tenant.control("DELETE", "/faults", nil)
-	other.post(other.path("/domains"), object{"domain": "other.test"})
+	otherTenant.post(otherTenant.path("/domains"), object{"domain": "other.test"})
 }
 
 // TestKilledPluginServesTheNextCall kills the plugin through the sandbox and by a signal. It checks
@@ -167,22 +167,22 @@ func TestKilledPluginServesTheNextCall(t *testing.T) {
 		}
 		return 0
 	}
-	for _, how := range []struct {
+	for _, method := range []struct {
 		name string
 		kill func(pid int)
 	}{
 		{"by the sandbox", func(int) { tenant.control("POST", "/plugins/microsoft365/kill", nil) }},
 		{"from outside", func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }},
 	} {
-		before := pluginPID()
-		if before == 0 {
+		pidBefore := pluginPID()
+		if pidBefore == 0 {
 			t.Fatal("the plugin has no process")
 		}
-		how.kill(before)
-		tenant.eventually("the process is gone", func() bool { state, _, _ := processStat(before); return state == "" })
+		method.kill(pidBefore)
+		tenant.eventually("the process is gone", func() bool { state, _, _ := processStat(pidBefore); return state == "" })
 		tenant.mustSync()
-		if after := pluginPID(); after == 0 || after == before {
-			t.Errorf("killed %s: the plugin process was %d and is now %d, want a new process", how.name, before, after)
+		if pidAfter := pluginPID(); pidAfter == 0 || pidAfter == pidBefore {
+			t.Errorf("killed %s: the plugin process was %d and is now %d, want a new process", method.name, pidBefore, pidAfter)
 		}
 	}
 }

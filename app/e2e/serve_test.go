@@ -63,27 +63,27 @@ func TestServeStartsWithoutSettings(t *testing.T) {
 // the __Host- prefix, and that links use this URL.
 func TestPublicURLIsUsedInLinksAndCookies(t *testing.T) {
 	t.Parallel()
-	const public = "https://tenantry.example"
+	const publicURL = "https://tenantry.example"
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL="+public+"/")
+	env := append(fixture.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL="+publicURL+"/")
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, server := fixture.serve(env)
 	_, admin := fixture.newTenant(server)
-	server.control("POST", "/app", object{"redirect_uris": []string{public + "/connect/microsoft365/callback", public + "/connect/microsoft365/signin"}})
+	server.control("POST", "/app", object{"redirect_uris": []string{publicURL + "/connect/microsoft365/callback", publicURL + "/connect/microsoft365/signin"}})
 	c, b := caller{client: server, key: key}, newBrowser(t)
 	link := c.sendRaw("GET", "/v1/tenants/connect-url", "", map[string]string{"Host": "attacker.example"}).text("connect_url")
 	if !strings.Contains(link, "tenantry.example") || strings.Contains(link, "attacker") {
 		t.Errorf("the link %s does not use the public URL", link)
 	}
 	callback := b.answerConsent(link, admin, "accept")
-	if !strings.HasPrefix(callback, public+"/connect/microsoft365/callback?") {
+	if !strings.HasPrefix(callback, publicURL+"/connect/microsoft365/callback?") {
 		t.Fatalf("the platform redirects to %s, want the callback at the public URL", callback)
 	}
-	p := b.open(strings.Replace(callback, public, server.ready.APIURL, 1))
-	checkPageHeaders(t, p)
-	cookies := (&http.Response{Header: p.header}).Cookies()
+	page := b.open(strings.Replace(callback, publicURL, server.ready.APIURL, 1))
+	checkPageHeaders(t, page)
+	cookies := (&http.Response{Header: page.header}).Cookies()
 	if len(cookies) != 1 {
-		t.Fatalf("the callback answers %d with the cookies %v, want one", p.status, cookies)
+		t.Fatalf("the callback answers %d with the cookies %v, want one", page.status, cookies)
 	}
 	if cookie := cookies[0]; cookie.Name != "__Host-tenantry-connect" || !cookie.Secure || !cookie.HttpOnly || cookie.Path != "/" || cookie.Domain != "" || cookie.SameSite != http.SameSiteLaxMode {
 		t.Errorf("the cookie has a wrong name or attribute: %v", cookie)
@@ -97,9 +97,9 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	dataDir := t.TempDir()
 	_, c := fixture.serve(fixture.env(dataDir, ""))
-	taken := strings.TrimPrefix(c.ready.APIURL, "http://")
+	takenAddress := strings.TrimPrefix(c.ready.APIURL, "http://")
 	t.Run("the port is taken", func(t *testing.T) {
-		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
+		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_LISTEN="+takenAddress), cli.ExitRefused, []string{takenAddress, "address already in use", "another address"}, "serve")
 	})
 	t.Run("the data folder is in use", func(t *testing.T) {
 		checkCommandFails(t, fixture, fixture.env(dataDir, ""), cli.ExitRefused, []string{"a different process of tenantry", dataDir, "a different folder"}, "serve")
@@ -112,8 +112,8 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkNoKeyset(t, dataDir)
 	})
 	t.Run("there is no plugin catalog", func(t *testing.T) {
-		dataDir, dir := t.TempDir(), t.TempDir()
-		checkCommandFails(t, fixture, append(fixture.env(dataDir, ""), "TENANTRY_PLUGIN_DIR="+dir), cli.ExitRefused, []string{"plugins: ", dir, "tenantry plugin add --plugin-dir " + dir}, "serve")
+		dataDir, pluginDir := t.TempDir(), t.TempDir()
+		checkCommandFails(t, fixture, append(fixture.env(dataDir, ""), "TENANTRY_PLUGIN_DIR="+pluginDir), cli.ExitRefused, []string{"plugins: ", pluginDir, "tenantry plugin add --plugin-dir " + pluginDir}, "serve")
 		checkNoKeyset(t, dataDir)
 	})
 	t.Run("the mail platform has no plugin", func(t *testing.T) {
@@ -151,10 +151,10 @@ func checkNoKeyset(t *testing.T, dataDir string) {
 // The role is removed with the test's database server.
 func unprivilegedDatabaseURL(t *testing.T) string {
 	t.Helper()
-	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
-	runTenantry(t, []string{"TENANTRY_DATABASE_URL=" + url, "TENANTRY_DATA_DIR=" + t.TempDir()}, "migrate", "-o", "json").mustJSON(t)
-	execPostgres(t, url, "CREATE ROLE "+role)
-	return testserver.WithParameter(url, "role="+role)
+	ownerURL, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
+	runTenantry(t, []string{"TENANTRY_DATABASE_URL=" + ownerURL, "TENANTRY_DATA_DIR=" + t.TempDir()}, "migrate", "-o", "json").mustJSON(t)
+	execPostgres(t, ownerURL, "CREATE ROLE "+role)
+	return testserver.WithParameter(ownerURL, "role="+role)
 }
 
 // TestServeNeedsNoRightToCreateTables checks that the service starts and answers with a database
@@ -162,14 +162,14 @@ func unprivilegedDatabaseURL(t *testing.T) string {
 func TestServeNeedsNoRightToCreateTables(t *testing.T) {
 	t.Parallel()
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	database := unprivilegedDatabaseURL(t)
-	owner, role, _ := strings.Cut(database, "role=")
+	databaseURL := unprivilegedDatabaseURL(t)
+	ownerURL, role, _ := strings.Cut(databaseURL, "role=")
 	for _, schema := range []string{"public", "tenantry_queue"} {
-		execPostgres(t, owner, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
-		execPostgres(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schema+" TO "+role)
-		execPostgres(t, owner, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+role)
+		execPostgres(t, ownerURL, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
+		execPostgres(t, ownerURL, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "+schema+" TO "+role)
+		execPostgres(t, ownerURL, "GRANT USAGE ON ALL SEQUENCES IN SCHEMA "+schema+" TO "+role)
 	}
-	env := fixture.env(t.TempDir(), database)
+	env := fixture.env(t.TempDir(), databaseURL)
 	id, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	p, server := fixture.serve(env)
 	caller{client: server, id: id, email: "ann@example.com", key: key}.checkTenants()
@@ -221,14 +221,14 @@ func newDatabaseLink(t *testing.T, target string) *databaseLink {
 // connect listens and forwards connections to the target.
 func (link *databaseLink) connect() {
 	link.t.Helper()
-	l, err := net.Listen("tcp", link.listenAddress)
+	listener, err := net.Listen("tcp", link.listenAddress)
 	must(link.t, err)
 	link.mu.Lock()
-	link.listener, link.listenAddress = l, l.Addr().String()
+	link.listener, link.listenAddress = listener, listener.Addr().String()
 	link.mu.Unlock()
 	go func() {
 		for {
-			clientConn, err := l.Accept()
+			clientConn, err := listener.Accept()
 			if err != nil {
 				return
 			}
@@ -261,22 +261,22 @@ func (link *databaseLink) cut() {
 // Retry-After and is not ready while the database is down. Afterwards it recovers by itself.
 func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	t.Parallel()
-	direct := testserver.Database(t)
-	address, err := url.Parse(direct)
+	directURL := testserver.Database(t)
+	proxiedURL, err := url.Parse(directURL)
 	must(t, err)
-	link := newDatabaseLink(t, address.Host)
-	address.Host = link.listenAddress
+	link := newDatabaseLink(t, proxiedURL.Host)
+	proxiedURL.Host = link.listenAddress
 	fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := fixture.env(t.TempDir(), address.String())
+	env := fixture.env(t.TempDir(), proxiedURL.String())
 	fixture.runCommand(env, "migrate")
 	_, key := fixture.newAccount(env, "ann@example.com", "complete", 0)
 	_, c := fixture.serve(env)
 	var seenStatuses sync.Map
-	var stop atomic.Bool
+	var readersStop atomic.Bool
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
-			for ; !stop.Load(); <-time.After(10 * time.Millisecond) {
+			for ; !readersStop.Load(); <-time.After(10 * time.Millisecond) {
 				got, err := c.tryDo("GET", c.ready.APIURL+"/v1/tenants", key, nil)
 				if err != nil {
 					t.Errorf("a read got no answer: %v", err)
@@ -295,7 +295,7 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 		return func() bool { _, ok := seenStatuses.Load(status); return ok }
 	}
 	c.eventually("reads work", statusSeen(200))
-	db, err := sql.Open("pgx", direct)
+	db, err := sql.Open("pgx", directURL)
 	must(t, err)
 	defer func() { _ = db.Close() }()
 	// PostgreSQL does the same in a fast shutdown: it ends its sessions and then stops.
@@ -309,7 +309,7 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	seenStatuses.Delete(200)
 	c.eventually("reads work again", statusSeen(200))
 	c.eventually("/readyz answers 200 again", func() bool { return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == 200 })
-	stop.Store(true)
+	readersStop.Store(true)
 	readers.Wait()
 	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
 		t.Errorf("the last read is answered %s with the status %d, want 200", strconv.Quote(string(got.raw)), got.status)

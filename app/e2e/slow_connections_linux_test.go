@@ -26,7 +26,7 @@ import (
 const (
 	slowConnCount    = 50 // connections of each kind
 	slowByteInterval = time.Second
-	// schedulingSlack is the delay with which the machine of a soak may close a connection.
+	// schedulingSlack is how long after the limit the service may end a connection in a soak.
 	schedulingSlack = 4 * time.Second
 )
 
@@ -70,13 +70,13 @@ func newSlowConns(t *testing.T, address, head string) *slowConns {
 
 // sendBytes sends a byte every slowByteInterval until the service has ended the connection.
 func (c *slowConn) sendBytes() {
-	every := time.NewTicker(slowByteInterval)
-	defer every.Stop()
+	ticker := time.NewTicker(slowByteInterval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-c.done:
 			return
-		case <-every.C:
+		case <-ticker.C:
 			_, _ = c.Write([]byte("a"))
 		}
 	}
@@ -100,8 +100,8 @@ func (conns *slowConns) checkEnd(limit time.Duration, status int) {
 	var lasted []time.Duration
 	for _, c := range conns.conns {
 		<-c.done
-		var late net.Error
-		if errors.As(c.err, &late) && late.Timeout() {
+		var netErr net.Error
+		if errors.As(c.err, &netErr) && netErr.Timeout() {
 			conns.t.Fatalf("a connection is still open after %s", waitTimeout)
 		}
 		got := 0
@@ -115,10 +115,10 @@ func (conns *slowConns) checkEnd(limit time.Duration, status int) {
 		}
 	}
 	slices.Sort(lasted)
-	first, last := lasted[0], lasted[len(lasted)-1]
-	conns.t.Logf("the service ended the connections after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
-	if first < limit-limit/5 || soak.Enabled() && last > limit+schedulingSlack {
-		conns.t.Errorf("the service ended the connections after %v to %v, want about the limit %v", first, last, limit)
+	shortest, longest := lasted[0], lasted[len(lasted)-1]
+	conns.t.Logf("the service ended the connections after %v to %v, the limit is %v", shortest.Round(time.Millisecond), longest.Round(time.Millisecond), limit)
+	if shortest < limit-limit/5 || soak.Enabled() && longest > limit+schedulingSlack {
+		conns.t.Errorf("the service ended the connections after %v to %v, want about the limit %v", shortest, longest, limit)
 	}
 }
 

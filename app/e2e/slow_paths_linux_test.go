@@ -49,7 +49,7 @@ type publicFlood struct {
 	address string
 	dialer  net.Dialer
 
-	running context.Context
+	ctx     context.Context // cancelled when the flood is stopped
 	clients sync.WaitGroup
 	opened  sync.WaitGroup // waits for the first connection of each client
 	pending atomic.Int64   // the slow clients whose first connection has not ended
@@ -65,8 +65,8 @@ type publicFlood struct {
 // an address.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
-	running, cancel := context.WithCancel(t.Context())
-	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), running: running}
+	ctx, cancel := context.WithCancel(t.Context())
+	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), ctx: ctx}
 	if q.onAdminListener { // the clients share the limit of an address that only they use
 		f.address = strings.TrimPrefix(c.ready.AdminURL, "http://")
 		f.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
@@ -96,11 +96,11 @@ func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop f
 	}
 }
 
-// fail records an error, unless the flood is being stopped.
-func (f *publicFlood) fail(err error) {
+// recordError records an error, unless the flood is being stopped.
+func (f *publicFlood) recordError(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err == nil && f.running.Err() == nil {
+	if f.err == nil && f.ctx.Err() == nil {
 		f.err = err
 	}
 }
@@ -110,9 +110,9 @@ func (f *publicFlood) fail(err error) {
 func (f *publicFlood) sendSlowly(start string, status int) {
 	pace := time.NewTicker(reopenAfter)
 	defer pace.Stop()
-	for first := true; f.running.Err() == nil; first = false {
-		conn, err := f.dialer.DialContext(f.running, "tcp", f.address)
-		if first {
+	for isFirst := true; f.ctx.Err() == nil; isFirst = false {
+		conn, err := f.dialer.DialContext(f.ctx, "tcp", f.address)
+		if isFirst {
 			f.opened.Done()
 		}
 		if err == nil {
@@ -120,14 +120,14 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 			_ = conn.Close()
 		}
 		if err != nil && !f.request.onAdminListener {
-			f.fail(err)
+			f.recordError(err)
 		}
-		if first {
+		if isFirst {
 			f.pending.Add(-1)
 		}
 		select {
 		case <-pace.C:
-		case <-f.running.Done():
+		case <-f.ctx.Done():
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (f *publicFlood) sendSlowly(start string, status int) {
 // sendOnce sends start, then a byte every slowByteInterval, until an answer arrives or the
 // connection ends.
 func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
-	defer context.AfterFunc(f.running, func() { _ = conn.Close() })()
+	defer context.AfterFunc(f.ctx, func() { _ = conn.Close() })()
 	if _, err := io.WriteString(conn, start); err != nil {
 		return fmt.Errorf("the beginning of a slow request cannot be sent: %w", err)
 	}
@@ -174,7 +174,7 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 // holdUnread sends all requests at once and reads no answer. It keeps the connection until the
 // flood is stopped.
 func (f *publicFlood) holdUnread(requests string) {
-	conn, err := f.dialer.DialContext(f.running, "tcp", f.address)
+	conn, err := f.dialer.DialContext(f.ctx, "tcp", f.address)
 	if err == nil {
 		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		_, err = io.WriteString(conn, requests)
@@ -182,9 +182,9 @@ func (f *publicFlood) holdUnread(requests string) {
 	}
 	f.opened.Done()
 	if err != nil && !f.request.onAdminListener {
-		f.fail(fmt.Errorf("the requests of a client that does not read cannot be sent: %w", err))
+		f.recordError(fmt.Errorf("the requests of a client that does not read cannot be sent: %w", err))
 	}
-	<-f.running.Done()
+	<-f.ctx.Done()
 }
 
 // TestPublicPathsDoNotBlockOthers sends publicRequests from slow clients and from clients that do

@@ -114,7 +114,7 @@ func TestStopLetsRequestsFinish(t *testing.T) {
 }
 
 // TestKilledServiceLeavesNoProcesses checks that plugins and simulators end after SIGKILL to the
-// service. They do not wait for a call in progress, which takes longer than the test waits.
+// service. They do not wait for the call in progress: it takes longer than the test waits for them.
 func TestKilledServiceLeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	o, pending, children := startSlowRequest(t, 2*waitTimeout)
@@ -201,7 +201,7 @@ func TestHangupDoesNotStopTheService(t *testing.T) {
 }
 
 // TestSignalToAllProcessesFinishesRequests signals service and plugins, as service managers do. The
-// plugin runs until its last call is answered, and both export their last spans.
+// plugin runs until its last call is answered. Service and plugin export their last spans.
 func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 	t.Parallel()
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-// collectTelemetry runs the onboarding and a platform call that fails. It returns values that
-// identify the customer, and the spans, metrics and log lines.
+// collectTelemetry runs the onboarding and a platform call that fails. collectTelemetry returns
+// values that identify the customer, and the spans, metrics and log lines of the service.
 func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, spans, metrics, logs []byte) {
 	t.Helper()
 	receiver, fixture := newSpanReceiver(t), newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -111,7 +111,7 @@ func TestFailedCallsAreLoggedAndCounted(t *testing.T) {
 	if !bytes.Contains(spans, []byte("cloudflare zone")) {
 		t.Error("the spans lack a call of the DNS provider")
 	}
-	if broken := regexp.MustCompile(`outcome="(broken|down|unknown)",provider="microsoft365"} [1-9]`); !broken.Match(metrics) {
+	if failedCalls := regexp.MustCompile(`outcome="(broken|down|unknown)",provider="microsoft365"} [1-9]`); !failedCalls.Match(metrics) {
 		t.Error("the metrics lack a failed call")
 	}
 	if bytes.Contains(metrics, []byte("otel_scope")) || bytes.Contains(metrics, []byte("plugin-dir")) {
@@ -130,20 +130,20 @@ func TestReadyzListsItsChecks(t *testing.T) {
 		got := c.do("GET", c.ready.AdminURL+"/readyz?verbose", "", nil)
 		return got.status, string(got.raw)
 	}
-	if status, words := readVerbose(); status != 200 || words != strings.Join([]string{
+	if status, body := readVerbose(); status != 200 || body != strings.Join([]string{
 		"[+] stop: ok", "[+] database: ok", "[+] plugin cloudflare: ok", "[+] plugin emailbison: ok", "[+] plugin instantly: ok",
 		"[+] plugin microsoft365: ok", "[+] plugin plusvibe: ok", "[+] plugin powerdns: ok", "[+] plugin rfc2136: ok",
 		"[+] plugin salesblink: ok", "[+] plugin smartlead: ok", "[+] circuits of microsoft365: ok", "readyz: ready\n",
 	}, "\n") {
-		t.Errorf("/readyz?verbose answers %d %s, want 200 with each check ok", status, words)
+		t.Errorf("/readyz?verbose answers %d %s, want 200 with each check ok", status, body)
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
 		c.callAPI("POST", tenant.path("/sync"))
 	}
-	status, words := readVerbose()
-	if status != 200 || !strings.Contains(words, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(words, "readyz: ready\n") {
-		t.Errorf("/readyz?verbose answers %d %s, want 200 with the open circuit of the login host", status, words)
+	status, body := readVerbose()
+	if status != 200 || !strings.Contains(body, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(body, "readyz: ready\n") {
+		t.Errorf("/readyz?verbose answers %d %s, want 200 with the open circuit of the login host", status, body)
 	}
 	if got := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); got.status != 200 || string(got.raw) != "ok\n" {
 		t.Errorf("/readyz answers %d %s, want 200 with ok", got.status, got.raw)
@@ -192,11 +192,11 @@ func TestOutageLeadsFromAlertToTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	line := failedCallLine(t, p.logs.String())
-	checkAlertFires(t, counts, line.text("provider"), line.text("operation"))
+	logLine := failedCallLine(t, p.logs.String())
+	checkAlertFires(t, counts, logLine.text("provider"), logLine.text("operation"))
 	spans, _ := receiver.received(t)
-	checkFailedSpan(t, spans, line)
-	checkRunbook(t, "TenantryProviderFailing", line)
+	checkFailedSpan(t, spans, logLine)
+	checkRunbook(t, "TenantryProviderFailing", logLine)
 }
 
 // sendWithoutPlatform sends a request that needs the platform, which is down, and a request that
@@ -226,16 +226,16 @@ func providerCalls(c client) map[string]float64 {
 // then an outage at a constant rate.
 func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operation string) {
 	t.Helper()
-	before, first, second := counts[0], counts[1], counts[2]
+	quiet, outageBegin, outageLater := counts[0], counts[1], counts[2]
 	series := []object{{"series": `up{job="tenantry"}`, "values": "1x30"}}
-	for _, labels := range slices.Sorted(maps.Keys(second)) {
+	for _, labels := range slices.Sorted(maps.Keys(outageLater)) {
 		quietValues := "_x9"
-		if value, ok := before[labels]; ok {
+		if value, ok := quiet[labels]; ok {
 			quietValues = fmt.Sprintf("%gx9", value)
 		}
 		series = append(series, object{
 			"series": `tenantry_provider_call_duration_seconds_count{job="tenantry",` + labels + "}",
-			"values": fmt.Sprintf("%s %g+%gx20", quietValues, first[labels], second[labels]-first[labels]),
+			"values": fmt.Sprintf("%s %g+%gx20", quietValues, outageBegin[labels], outageLater[labels]-outageBegin[labels]),
 		})
 	}
 	expression := fmt.Sprintf(`count(ALERTS{alertname="TenantryProviderFailing",alertstate="firing",provider=%q,operation=%q})`, provider, operation)
@@ -260,16 +260,16 @@ func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operat
 func failedCallLine(t *testing.T, logs string) object {
 	t.Helper()
 	for line := range strings.Lines(logs) {
-		var o object
-		if json.Unmarshal([]byte(line), &o) != nil || o.text("msg") != "provider call failed" || o.text("cause") == "circuit_open" {
+		var entry object
+		if json.Unmarshal([]byte(line), &entry) != nil || entry.text("msg") != "provider call failed" || entry.text("cause") == "circuit_open" {
 			continue
 		}
 		for _, field := range strings.Fields("provider operation outcome cause trace_id request_id") {
-			if textAt(o, field) == "" {
+			if textAt(entry, field) == "" {
 				t.Errorf("the log line of the failed call lacks %s: %s", field, line)
 			}
 		}
-		return o
+		return entry
 	}
 	t.Fatalf("the log has no line of a failed call: %s", logs)
 	return nil
@@ -277,44 +277,46 @@ func failedCallLine(t *testing.T, logs string) object {
 
 // checkFailedSpan checks that the trace of the log line has an error span of the plugin, and an
 // error span of the call with the same attributes as the line.
-func checkFailedSpan(t *testing.T, spans []receivedSpan, line object) {
+func checkFailedSpan(t *testing.T, spans []receivedSpan, logLine object) {
 	t.Helper()
 	services := map[string]bool{}
 	var call receivedSpan
 	for _, span := range spans {
-		if span.trace() != line.text("trace_id") || span.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+		if span.trace() != logLine.text("trace_id") || span.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 			continue
 		}
 		services[span.service] = true
-		if span.GetName() == line.text("provider")+" "+line.text("operation") {
+		if span.GetName() == logLine.text("provider")+" "+logLine.text("operation") {
 			call = span
 		}
 	}
 	if call.Span == nil || !services["tenantry-plugin-microsoft365"] {
-		t.Fatalf("trace %s has error spans of the services %v, want a span of the plugin and a span of the call %s", line.text("trace_id"), services, line.text("operation"))
+		t.Fatalf("trace %s has error spans of the services %v, want a span of the plugin and a span of the call %s", logLine.text("trace_id"), services, logLine.text("operation"))
 	}
 	attributes := map[string]string{}
-	for _, a := range call.GetAttributes() {
-		attributes[a.GetKey()] = a.GetValue().GetStringValue()
+	for _, attribute := range call.GetAttributes() {
+		attributes[attribute.GetKey()] = attribute.GetValue().GetStringValue()
 	}
 	for _, name := range strings.Fields("provider operation outcome cause") {
-		if attributes["tenantry."+name] != line.text(name) {
-			t.Errorf("the span's %s is %q, want %q as in the log line", name, attributes["tenantry."+name], line.text(name))
+		if attributes["tenantry."+name] != logLine.text(name) {
+			t.Errorf("the span's %s is %q, want %q as in the log line", name, attributes["tenantry."+name], logLine.text(name))
 		}
 	}
 }
 
 // checkRunbook checks that the runbook of the alert mentions the log line and its outcome. It also
 // checks that the panel "Failing provider calls" links to traces and logs.
-func checkRunbook(t *testing.T, alert string, line object) {
+func checkRunbook(t *testing.T, alert string, logLine object) {
 	t.Helper()
+	foundAlert, foundPanel := false, false
 	for _, rule := range prometheusRules(t) {
 		if textAt(rule, "alert") != alert {
 			continue
 		}
+		foundAlert = true
 		page := fileText(t, filepath.Join(runbookFolder, filepath.Base(textAt(rule, "annotations.runbook_url"))))
 		for _, word := range []string{
-			"tenantry_provider_call_duration_seconds_count", line.text("msg"), "`" + line.text("outcome") + "`", "`tenantry doctor`. The check `mail_platform`", "**Failing provider calls**",
+			"tenantry_provider_call_duration_seconds_count", logLine.text("msg"), "`" + logLine.text("outcome") + "`", "`tenantry doctor`. The check `mail_platform`", "**Failing provider calls**",
 		} {
 			if !strings.Contains(page, word) {
 				t.Errorf("the runbook lacks %s", word)
@@ -325,6 +327,7 @@ func checkRunbook(t *testing.T, alert string, line object) {
 		if textAt(panel, "title") != "Failing provider calls" {
 			continue
 		}
+		foundPanel = true
 		raw, err := json.Marshal(panel)
 		must(t, err)
 		for _, part := range []string{"${traces}", "${logs}", "${__field.labels.operation}", runbookURL} {
@@ -332,5 +335,8 @@ func checkRunbook(t *testing.T, alert string, line object) {
 				t.Errorf("the panel has no link with %s", part)
 			}
 		}
+	}
+	if !foundAlert || !foundPanel {
+		t.Errorf("the alert %s exists: %v, the panel exists: %v, want both", alert, foundAlert, foundPanel)
 	}
 }

@@ -103,13 +103,13 @@ func (c caller) checkTenants(guids ...string) {
 func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)
-	for _, tt := range []struct {
-		name          string
-		setup         object
-		behaviour     object
-		wantSync      object
-		wantNext      string
-		provisionCode string // error code of provisioning
+	for _, tc := range []struct {
+		name           string
+		platformTenant object
+		behaviour      object
+		wantSync       object
+		wantNextStep   string
+		provisionCode  string // error code of provisioning
 	}{
 		{
 			"dehydrated for a long time", object{"bootstrap": "dehydrated"}, object{"hydrate_ms": 3_600_000},
@@ -127,28 +127,28 @@ func TestUnreadyTenantsExplainWhatIsMissing(t *testing.T) {
 			"publish_dns", "smtp_auth_not_enabled",
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tenant := c.withT(t).newTenant(tt.setup)
-			tenant.setBehaviour(tt.behaviour)
+			tenant := c.withT(t).newTenant(tc.platformTenant)
+			tenant.setBehaviour(tc.behaviour)
 			tenant.connect()
 			zone := tenant.newZone()
 			tenant.post(tenant.path("/domains"), object{"domain": zone})
 			synced := tenant.post(tenant.path("/sync"), nil)
-			checkValues(t, synced.object, tt.wantSync)
+			checkValues(t, synced.object, tc.wantSync)
 			for _, path := range []string{"smtp_auth.message", "bootstrap.message"} {
 				if message := synced.valueAt(path); message == nil || message == "" {
 					t.Errorf("%s is missing: %s", path, synced.raw)
 				}
 			}
-			if next := tenant.nextStep(); next != tt.wantNext {
-				t.Errorf("the next step is %v, want %s", next, tt.wantNext)
+			if next := tenant.nextStep(); next != tc.wantNextStep {
+				t.Errorf("the next step is %v, want %s", next, tc.wantNextStep)
 			}
 			tenant.publishRecords(zone)
 			tenant.post(tenant.domainPath(zone, "/verify"), nil)
-			tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tt.provisionCode)
-			if tt.provisionCode == "exchange_bootstrap_not_ready" {
-				tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 409, tt.provisionCode)
+			tenant.expect("POST", tenant.path("/mailboxes"), mailboxesBody(zone, "ada"), 409, tc.provisionCode)
+			if tc.provisionCode == "exchange_bootstrap_not_ready" {
+				tenant.expect("POST", tenant.domainPath(zone, "/enable-dkim"), nil, 409, tc.provisionCode)
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 
 	tenant.control("DELETE", "/managed/"+tenant.guid, nil)
 	tenant.expect("POST", tenant.path("/sync"), nil, 403, "access_denied")
-	for _, tt := range []struct {
+	for _, refused := range []struct {
 		method, path string
 		body         any
 	}{
@@ -195,7 +195,7 @@ func TestAssignedTenantWorksLikeAConnectedOne(t *testing.T) {
 		{"GET", tenant.path("/mailboxes"), nil}, {"POST", tenant.path("/mailboxes"), mailboxesBody(zone, "max")},
 		{"PATCH", mailboxPath, object{"daily_send_limit": 5}}, {"GET", mailboxPath + "/usage", nil},
 	} {
-		tenant.expect(tt.method, tt.path, tt.body, 404, "tenant_not_found")
+		tenant.expect(refused.method, refused.path, refused.body, 404, "tenant_not_found")
 	}
 	tenant.expect("GET", domainDNSPath, nil, 404, "domain_not_found")
 	c.checkTenants()

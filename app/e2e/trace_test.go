@@ -70,7 +70,7 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 	tenant.publishRecords("traced.test")
 	tenant.post(tenant.domainPath("traced.test", "/verify"), nil)
 
-	before := len(fixture.recordedRequests())
+	earlierRequests := len(fixture.recordedRequests())
 	if status := sendTraced(c, "POST", tenant.path("/mailboxes"), mailboxesBody("traced.test", "adalbertina", "max")); status != http.StatusOK {
 		t.Fatalf("the provisioning of mailboxes is answered %d, want 200", status)
 	}
@@ -170,17 +170,17 @@ func checkLogIDs(t *testing.T, logs string) {
 	t.Helper()
 	linesOfRequest := 0
 	for line := range strings.Lines(logs) {
-		var o object
-		if err := json.Unmarshal([]byte(line), &o); err != nil {
+		var entry object
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Errorf("a log line is not JSON: %s", line)
 			continue
 		}
-		if o.text("msg") == "request" && (len(o.text("trace_id")) != 32 || o["request_id"] == nil || o["request_id"] == "") {
+		if entry.text("msg") == "request" && (len(entry.text("trace_id")) != 32 || entry["request_id"] == nil || entry["request_id"] == "") {
 			t.Errorf("the log line of a request lacks an id: %s", line)
 		}
-		if o.text("trace_id") == traceID && o.text("request_id") == requestID {
+		if entry.text("trace_id") == traceID && entry.text("request_id") == requestID {
 			linesOfRequest++
-		} else if o.text("trace_id") == traceID || o.text("request_id") == requestID {
+		} else if entry.text("trace_id") == traceID || entry.text("request_id") == requestID {
 			t.Errorf("a log line has only one id of the traced request: %s", line)
 		}
 	}
@@ -191,8 +191,8 @@ func checkLogIDs(t *testing.T, logs string) {
 
 // linkedToCaller reports whether a span has a link to the caller's trace.
 func (span receivedSpan) linkedToCaller() bool {
-	for _, l := range span.GetLinks() {
-		if hex.EncodeToString(l.GetTraceId()) == traceID {
+	for _, link := range span.GetLinks() {
+		if hex.EncodeToString(link.GetTraceId()) == traceID {
 			return true
 		}
 	}
@@ -314,20 +314,20 @@ func (r *spanReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.raw = append(r.raw, body)
-	var q collector.ExportTraceServiceRequest
-	if req.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, &q) != nil {
+	var export collector.ExportTraceServiceRequest
+	if req.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(body, &export) != nil {
 		r.wrong = append(r.wrong, req.Method+" "+req.URL.Path)
 		return
 	}
-	for _, rs := range q.GetResourceSpans() {
+	for _, resourceSpans := range export.GetResourceSpans() {
 		service := ""
-		for _, a := range rs.GetResource().GetAttributes() {
-			if a.GetKey() == "service.name" {
-				service = a.GetValue().GetStringValue()
+		for _, attribute := range resourceSpans.GetResource().GetAttributes() {
+			if attribute.GetKey() == "service.name" {
+				service = attribute.GetValue().GetStringValue()
 			}
 		}
-		for _, ss := range rs.GetScopeSpans() {
-			for _, span := range ss.GetSpans() {
+		for _, scopeSpans := range resourceSpans.GetScopeSpans() {
+			for _, span := range scopeSpans.GetSpans() {
 				r.spans = append(r.spans, receivedSpan{span, service})
 			}
 		}

@@ -35,7 +35,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		_, previousClient := fixture.serve(env)
 		previousClient.ready.APIKey = key
 		tenant := useService(t, fixture, previousClient, key)
-		// Each binary sees the writes of the other.
+		// Each of the two binaries sees what the other binary has written.
 		tenantAtNew := tenant
 		tenantAtNew.client = c
 		tenantAtNew.expect("GET", tenantAtNew.path("/mailboxes"), nil, 200, "")
@@ -163,13 +163,13 @@ func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code
 	}
 }
 
-// lastError returns the last error that a command printed.
+// lastError returns the error that a command printed as its last line.
 func lastError(t *testing.T, out []byte) object {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	var printed struct{ Error object }
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &printed); err != nil || printed.Error == nil {
-		t.Fatalf("the command printed no error as JSON: %s", out)
+	var lastLine struct{ Error object }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &lastLine); err != nil || lastLine.Error == nil {
+		t.Fatalf("the last line of the command's output is no error as JSON: %s", out)
 	}
-	return printed.Error
+	return lastLine.Error
 }

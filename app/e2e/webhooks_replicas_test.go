@@ -27,18 +27,18 @@ func TestReplicasTellEachOther(t *testing.T) {
 	for _, withRedis := range []bool{true, false} {
 		t.Run("redis "+strconv.FormatBool(withRedis), func(t *testing.T) {
 			t.Parallel()
-			f := newServiceFixture(t, requirePrograms(t, releaseBuild))
-			env := append(f.env(t.TempDir(), testserver.Database(t)), "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true")
+			fixture := newServiceFixture(t, requirePrograms(t, releaseBuild))
+			env := append(fixture.env(t.TempDir(), testserver.Database(t)), "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true")
 			if withRedis {
 				env = append(env, "TENANTRY_REDIS_URL="+testserver.NewRedis(t).URL)
 			}
-			f.runCommand(env, "migrate")
-			id, key := f.newAccount(env, "owner@example.com", "complete", 0)
+			fixture.runCommand(env, "migrate")
+			id, key := fixture.newAccount(env, "owner@example.com", "complete", 0)
 			var servers [2]caller
 			var receivers [2]*webhookReceiver
 			var webhookPaths [2]string
 			for i := range servers {
-				_, c := f.serve(env)
+				_, c := fixture.serve(env)
 				servers[i], receivers[i] = caller{client: c, id: id, key: key}, newWebhookReceiver(t)
 				webhookPaths[i], _ = servers[i].addWebhook(receivers[i].url, "*")
 			}
@@ -128,8 +128,8 @@ func checkTries(t *testing.T, servers [2]caller, want int) {
 	var sent [2]int
 	for i, c := range servers {
 		for _, sample := range triesSample.FindAllSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw, -1) {
-			n, _ := strconv.Atoi(string(sample[2]))
-			sent[i] += n
+			tries, _ := strconv.Atoi(string(sample[2]))
+			sent[i] += tries
 		}
 	}
 	t.Logf("the servers sent %v messages", sent)

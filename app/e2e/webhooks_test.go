@@ -31,17 +31,17 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 		receiver.waitAll(logged)
 		messages := receiver.received()
 		byID := map[string]object{}
-		for _, e := range logged {
-			byID[e.text("id")] = e
+		for _, event := range logged {
+			byID[event.text("id")] = event
 		}
 		for _, message := range messages {
 			message.checkSigned(t, secret)
-			e := byID[message.id]
-			if !reflect.DeepEqual(message.data(), e) {
-				t.Errorf("the message has the event %v, want %v from the log", message.data(), e)
+			event := byID[message.id]
+			if !reflect.DeepEqual(message.data(), event) {
+				t.Errorf("the message has the event %v, want %v from the log", message.data(), event)
 			}
 			checkMembers(t, "a message", message.object, "type timestamp data")
-			checkValues(t, message.object, object{"type": e["type"], "timestamp": e["at"]})
+			checkValues(t, message.object, object{"type": event["type"], "timestamp": event["at"]})
 		}
 		for _, kind := range []string{"tenant.connected", "domain.added", "domain.verified", "mailbox.created", "tenant.removed"} {
 			if !slices.ContainsFunc(messages, func(message webhookMessage) bool { return message.text("type") == kind }) {
@@ -49,8 +49,8 @@ func TestWebhooksTellWhatHappened(t *testing.T) {
 			}
 		}
 		c.checkDeliveries(receiver, path, logged)
-		wanted := slices.DeleteFunc(slices.Clone(logged), func(e object) bool {
-			return e.text("type") != "domain.added" && e.text("type") != "tenant.removed"
+		wanted := slices.DeleteFunc(slices.Clone(logged), func(event object) bool {
+			return event.text("type") != "domain.added" && event.text("type") != "tenant.removed"
 		})
 		filtered.waitAll(wanted)
 		c.checkDeliveries(filtered, filteredPath, wanted)
@@ -229,7 +229,7 @@ func TestWebhookSecretsRotate(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
 		receiver := newWebhookReceiver(t)
-		path, first := c.addWebhook(receiver.url, "key.created")
+		path, firstSecret := c.addWebhook(receiver.url, "key.created")
 		checkNextEvent := func(secrets ...string) {
 			t.Helper()
 			receiver.waitFor("the next event", 0, isAboutKey(c.logKeyEvent())).checkSigned(t, secrets...)
@@ -239,15 +239,15 @@ func TestWebhookSecretsRotate(t *testing.T) {
 			rotated := c.post(path+"/rotate-secret", body)
 			return rotated.text("secret")
 		}
-		checkNextEvent(first)
-		second := rotate(nil)
-		checkNextEvent(first, second)
+		checkNextEvent(firstSecret)
+		secondSecret := rotate(nil)
+		checkNextEvent(firstSecret, secondSecret)
 		c.control("POST", "/clock", object{"advance": "25h"})
-		checkNextEvent(second)
-		third := rotate(object{"overlap_hours": 2})
-		checkNextEvent(second, third)
-		fourth := rotate(object{"overlap_hours": 0})
-		checkNextEvent(fourth)
+		checkNextEvent(secondSecret)
+		thirdSecret := rotate(object{"overlap_hours": 2})
+		checkNextEvent(secondSecret, thirdSecret)
+		fourthSecret := rotate(object{"overlap_hours": 0})
+		checkNextEvent(fourthSecret)
 		if _, shown := c.get(path).object["secret"]; shown {
 			t.Error("the answer to a read of the webhook contains the secret")
 		}
@@ -348,31 +348,31 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
-		first, second := c.newTenant(nil).connect(), c.newTenant(nil).connect()
+		firstTenant, secondTenant := c.newTenant(nil).connect(), c.newTenant(nil).connect()
 		newTenantKey := func(tenant accountTenant) caller {
 			created := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{tenant.guid}})
 			return caller{c.client, c.id, c.email, created.text("api_key")}
 		}
-		firstKey, secondKey := newTenantKey(first), newTenantKey(second)
+		firstKey, secondKey := newTenantKey(firstTenant), newTenantKey(secondTenant)
 		receiver, accountReceiver := newWebhookReceiver(t), newWebhookReceiver(t)
 		path, secret := firstKey.addWebhook(receiver.url, "*")
 		accountWebhook, _ := c.addWebhook(accountReceiver.url, "*")
 		cursor := c.get("/v1/events?after=now").text("next_cursor")
-		for _, tenant := range []accountTenant{first, second, first} {
+		for _, tenant := range []accountTenant{firstTenant, secondTenant, firstTenant} {
 			tenant.newVerifiedDomain()
 		}
 		c.logKeyEvent() // an event without a tenant
-		first.newVerifiedDomain()
+		firstTenant.newVerifiedDomain()
 		logged := c.eventsAfter(cursor)
 		accountReceiver.waitAll(logged)
-		ofTenant := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != first.guid })
+		ofTenant := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != firstTenant.guid })
 		if len(ofTenant) == 0 || len(ofTenant) == len(logged) {
 			t.Fatalf("%d of %d events are of the tenant, want some but not all", len(ofTenant), len(logged))
 		}
 		receiver.waitAll(ofTenant)
 		for _, message := range receiver.received() {
 			message.checkSigned(t, secret)
-			if message.object.valueAt("data.tenant_id") != first.guid {
+			if message.object.valueAt("data.tenant_id") != firstTenant.guid {
 				t.Errorf("the webhook of one tenant got %s, want only events of this tenant", message.body)
 			}
 		}
@@ -401,7 +401,7 @@ func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
 // expectNoWebhook checks that every operation on the webhook answers 404.
 func (c caller) expectNoWebhook(path, delivery string) {
 	c.t.Helper()
-	for _, q := range []struct {
+	for _, call := range []struct {
 		method, path string
 		body         any
 	}{
@@ -414,7 +414,7 @@ func (c caller) expectNoWebhook(path, delivery string) {
 		{"POST", path + "/deliveries/" + delivery + "/redeliver", nil},
 		{"POST", path + "/replay", object{"after": "2026-01-01T00:00:00Z"}},
 	} {
-		c.expect(q.method, q.path, q.body, 404, "webhook_not_found")
+		c.expect(call.method, call.path, call.body, 404, "webhook_not_found")
 	}
 }
 

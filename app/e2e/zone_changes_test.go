@@ -55,12 +55,12 @@ var zoneChanges = []zoneChange{
 }
 
 // runZoneChanges runs all zoneChanges, and one change that must not prevent the write.
-func runZoneChanges(t *testing.T, h zoneHost) {
+func runZoneChanges(t *testing.T, host zoneHost) {
 	t.Helper()
 	for _, change := range zoneChanges {
 		t.Run(change.name, func(t *testing.T) {
 			t.Parallel()
-			change.run(t, h)
+			change.run(t, host)
 		})
 	}
 	t.Run("unrelated-record-added", func(t *testing.T) {
@@ -69,55 +69,55 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 			want:    wantItems{"spf": "update spf_merged", "mx": "update mx_platform_migration"},
 			removed: "@ 300 TXT v=spf1 a mx ~all\n@ 300 MX 0 {d-}.mail.protection.outlook.com.",
 			added:   "@ 300 TXT v=spf1 a mx {spf} ~all\n@ 300 MX 0 {d-}.r4nd.mx.microsoft."}
-		zoneRead, plan := c.storeAndPlan(t, h)
+		zoneRead, plan := c.storeAndPlan(t, host)
 		c.records += "\nblog 300 CNAME blog.elsewhere.test."
-		h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
-		before := h.storedRecords(t, c.zone())
-		must(t, c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan))
-		c.checkRecords(t, new(caseTotals), before, h.storedRecords(t, c.zone()))
+		host.replaceRecords(t, c.zone(), c.parseRecords(c.records))
+		before := host.storedRecords(t, c.zone())
+		must(t, c.applyIfUnchanged(t.Context(), host.provider(), zoneRead, plan))
+		c.checkRecords(t, new(caseTotals), before, host.storedRecords(t, c.zone()))
 	})
 }
 
-// run plans a zone, changes the zone, and checks that applying the plan fails and writes nothing.
-// If the change is unrelated, it checks this only with a second plan.
-func (change zoneChange) run(t *testing.T, h zoneHost) {
+// run plans a zone, changes the zone, and checks that applyIfUnchanged fails and writes nothing.
+// Unless the change is unrelated, run checks the same for applyPlan.
+func (change zoneChange) run(t *testing.T, host zoneHost) {
 	c := zoneCase{name: "moved-" + change.name, records: unprovisionedZone}
-	zoneRead, plan := c.storeAndPlan(t, h)
+	zoneRead, plan := c.storeAndPlan(t, host)
 	removedLines := c.parseRecords(change.removed)
 	remaining := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
-	h.replaceRecords(t, c.zone(), append(remaining, c.parseRecords(change.added)...))
-	before := rawTexts(h.storedRecords(t, c.zone()))
-	if err := c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, plan); !dns.IsChanged(err) {
-		t.Errorf("after a second plan the error is %v, want that the zone has changed", err)
+	host.replaceRecords(t, c.zone(), append(remaining, c.parseRecords(change.added)...))
+	before := rawTexts(host.storedRecords(t, c.zone()))
+	if err := c.applyIfUnchanged(t.Context(), host.provider(), zoneRead, plan); !dns.IsChanged(err) {
+		t.Errorf("with a second plan before the write the error is %v, want that the zone has changed", err)
 	}
 	if !change.isUnrelated {
-		if err := applyPlan(t.Context(), h.provider(), plan); !dns.IsChanged(err) {
-			t.Errorf("without a second plan the error is %v, want that the zone has changed", err)
+		if err := applyPlan(t.Context(), host.provider(), plan); !dns.IsChanged(err) {
+			t.Errorf("without a second plan before the write the error is %v, want that the zone has changed", err)
 		}
 	}
-	if diff := cmp.Diff(before, rawTexts(h.storedRecords(t, c.zone()))); diff != "" {
+	if diff := cmp.Diff(before, rawTexts(host.storedRecords(t, c.zone()))); diff != "" {
 		t.Errorf("the zone was written (-before +now):\n%s", diff)
 	}
 }
 
 // storeAndPlan stores the records of a zone at its provider and plans the changes of the zone.
-func (c zoneCase) storeAndPlan(t *testing.T, h zoneHost) (dns.ZoneRead, dns.Plan) {
+func (c zoneCase) storeAndPlan(t *testing.T, host zoneHost) (dns.ZoneRead, dns.Plan) {
 	t.Helper()
-	h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
-	zoneRead := h.readDNS(t, c)
-	p := dns.NewPlan(c.offer(), zoneRead, nil)
-	if !p.SafeToApply() || len(p.Changes) != 6 {
-		t.Fatalf("the plan is unsafe or has a wrong number of changes, want a safe plan with 6 changes: %s: %+v", p.Reason, p.Items)
+	host.replaceRecords(t, c.zone(), c.parseRecords(c.records))
+	zoneRead := host.readDNS(t, c)
+	plan := dns.NewPlan(c.offer(), zoneRead, nil)
+	if !plan.SafeToApply() || len(plan.Changes) != 6 {
+		t.Fatalf("the plan is unsafe or has a wrong number of changes, want a safe plan with 6 changes: %s: %+v", plan.Reason, plan.Items)
 	}
-	return zoneRead, p
+	return zoneRead, plan
 }
 
 // applyPlan writes the changes of a plan without planning again.
-func applyPlan(ctx context.Context, provider ports.DNSProvider, p dns.Plan) error {
-	zone, err := provider.Zone(ctx, p.Zone)
+func applyPlan(ctx context.Context, provider ports.DNSProvider, plan dns.Plan) error {
+	zone, err := provider.Zone(ctx, plan.Zone)
 	if err != nil {
 		return err
 	}
-	_, err = provider.Apply(ctx, zone, p.Changes)
+	_, err = provider.Apply(ctx, zone, plan.Changes)
 	return err
 }

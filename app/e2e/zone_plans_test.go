@@ -59,21 +59,21 @@ type zoneLine struct {
 }
 
 // plainText returns the text without flattenedMark and proxiedMark.
-func (l zoneLine) plainText() string {
-	return strings.TrimSuffix(strings.TrimSuffix(l.text, flattenedMark), proxiedMark)
+func (line zoneLine) plainText() string {
+	return strings.TrimSuffix(strings.TrimSuffix(line.text, flattenedMark), proxiedMark)
 }
 
 // value returns the content in the format of dns.RRSet.
-func (l zoneLine) value() string {
-	text := l.plainText()
-	if l.recordType == dns.TXT && !strings.HasPrefix(text, `"`) {
+func (line zoneLine) value() string {
+	text := line.plainText()
+	if line.recordType == dns.TXT && !strings.HasPrefix(text, `"`) {
 		return text
 	}
-	value, err := sdk.ReadContent(l.recordType, text)
+	value, err := sdk.ReadContent(line.recordType, text)
 	if err != nil {
-		panic(fmt.Sprint(l, ": ", err))
+		panic(fmt.Sprint(line, ": ", err))
 	}
-	if l.recordType == dns.MX || l.recordType == dns.CNAME || l.recordType == dns.NS {
+	if line.recordType == dns.MX || line.recordType == dns.CNAME || line.recordType == dns.NS {
 		value = strings.ToLower(value)
 	}
 	return value
@@ -82,7 +82,7 @@ func (l zoneLine) value() string {
 func (l zoneLine) String() string { return fmt.Sprint(l.key(), " ", l.ttl, " ", l.value()) }
 
 // key returns the name and the type, which records of one set have in common.
-func (l zoneLine) key() string { return strings.ToLower(l.name) + " " + string(l.recordType) }
+func (line zoneLine) key() string { return strings.ToLower(line.name) + " " + string(line.recordType) }
 
 func (c zoneCase) parseRecords(text string) []zoneLine {
 	dashes := strings.ReplaceAll(c.domain(), ".", "-")
@@ -91,7 +91,7 @@ func (c zoneCase) parseRecords(text string) []zoneLine {
 
 // parseZoneLines parses records of a zone, one a line.
 func parseZoneLines(zone, text string) []zoneLine {
-	var out []zoneLine
+	var lines []zoneLine
 	for row := range strings.Lines(text) {
 		if row = strings.TrimRight(strings.TrimLeft(row, "\t"), "\n"); row == "" {
 			continue
@@ -105,9 +105,9 @@ func parseZoneLines(zone, text string) []zoneLine {
 		if parts[0] != "@" {
 			name = parts[0] + "." + name
 		}
-		out = append(out, zoneLine{name, ttl, dns.Type(parts[2]), parts[3]})
+		lines = append(lines, zoneLine{name, ttl, dns.Type(parts[2]), parts[3]})
 	}
-	return out
+	return lines
 }
 
 func (c zoneCase) expectedItem(purpose dns.Purpose) string {
@@ -115,18 +115,18 @@ func (c zoneCase) expectedItem(purpose dns.Purpose) string {
 }
 
 // describeItem returns a plan item in the format of zoneCase.want.
-func describeItem(i dns.Item) string {
-	words := []string{string(i.Action), string(i.Reason)}
-	if i.Blocking {
+func describeItem(item dns.Item) string {
+	words := []string{string(item.Action), string(item.Reason)}
+	if item.Blocking {
 		words = append(words, "blocking")
 	}
-	for _, note := range i.Notes {
+	for _, note := range item.Notes {
 		words = append(words, "+"+string(note))
 	}
 	return strings.Join(words, " ")
 }
 
-// isBlocked reports whether an expected plan item is blocking. Nothing may be written then.
+// isBlocked reports whether an expected plan item is blocking. If so, nothing may be written.
 func (c zoneCase) isBlocked() bool {
 	for _, want := range c.want {
 		if strings.Contains(want, " blocking") {
@@ -145,13 +145,13 @@ func (c zoneCase) expectedRecords() []zoneLine {
 	removedLines, addedLines := c.parseRecords(c.removed), c.parseRecords(c.added)
 	expected := slices.DeleteFunc(linesBefore, func(line zoneLine) bool { return slices.Contains(removedLines, line) })
 	expected = append(expected, addedLines...)
-	for _, d := range dns.DesiredRecords(c.domain(), c.offer()) {
-		if !strings.HasPrefix(c.expectedItem(d.Purpose), "create") {
+	for _, desired := range dns.DesiredRecords(c.domain(), c.offer()) {
+		if !strings.HasPrefix(c.expectedItem(desired.Purpose), "create") {
 			continue
 		}
-		created := zoneLine{d.Name, 3600, d.Type, d.Content}
-		if d.Type == dns.MX {
-			created.text = fmt.Sprint(d.Preference, " ", d.Content)
+		created := zoneLine{desired.Name, 3600, desired.Type, desired.Content}
+		if desired.Type == dns.MX {
+			created.text = fmt.Sprint(desired.Preference, " ", desired.Content)
 		}
 		// A new record of an existing set gets the TTL of the set.
 		if i := slices.IndexFunc(expected, func(line zoneLine) bool { return line.key() == created.key() }); i >= 0 {
@@ -165,10 +165,10 @@ func (c zoneCase) expectedRecords() []zoneLine {
 const platformInclude = "include:spf.protection.outlook.com"
 
 func (c zoneCase) offer() dns.Offer {
-	d := c.domain()
-	dashes := strings.ReplaceAll(d, ".", "-")
-	key := func(selector string) dns.Record {
-		return dns.Record{Type: dns.CNAME, Name: selector + "._domainkey." + d, TTL: 3600,
+	domain := c.domain()
+	dashes := strings.ReplaceAll(domain, ".", "-")
+	signingRecord := func(selector string) dns.Record {
+		return dns.Record{Type: dns.CNAME, Name: selector + "._domainkey." + domain, TTL: 3600,
 			Content: selector + "-" + dashes + "._domainkey.contoso.r-v1.dkim.mail.microsoft"}
 	}
 	return dns.Offer{
@@ -177,15 +177,15 @@ func (c zoneCase) offer() dns.Offer {
 			Verification: []string{".msv1.invalid"},
 		},
 		Verification: []dns.Record{
-			{Type: dns.TXT, Name: d, Content: "MS=ms12345678", TTL: 3600},
-			{Type: dns.MX, Name: d, Content: "ms12345678.msv1.invalid", Preference: 32767, TTL: 3600},
+			{Type: dns.TXT, Name: domain, Content: "MS=ms12345678", TTL: 3600},
+			{Type: dns.MX, Name: domain, Content: "ms12345678.msv1.invalid", Preference: 32767, TTL: 3600},
 		},
 		Service: []dns.Record{
-			{Type: dns.MX, Name: d, Content: dashes + ".r4nd.mx.microsoft", TTL: 3600},
-			{Type: dns.TXT, Name: d, Content: "v=spf1 " + platformInclude + " -all", TTL: 3600},
-			{Type: dns.CNAME, Name: "autodiscover." + d, Content: "autodiscover.outlook.com", TTL: 3600},
+			{Type: dns.MX, Name: domain, Content: dashes + ".r4nd.mx.microsoft", TTL: 3600},
+			{Type: dns.TXT, Name: domain, Content: "v=spf1 " + platformInclude + " -all", TTL: 3600},
+			{Type: dns.CNAME, Name: "autodiscover." + domain, Content: "autodiscover.outlook.com", TTL: 3600},
 		},
-		Signing: dns.Signing{Selector1: key("selector1"), Selector2: key("selector2")},
+		Signing: dns.Signing{Selector1: signingRecord("selector1"), Selector2: signingRecord("selector2")},
 	}
 }
 
@@ -193,7 +193,7 @@ func (c zoneCase) offer() dns.Offer {
 type caseTotals struct{ zones, written, refused, destroyed, wrong, unexplained atomic.Int64 }
 
 // runZoneCases runs the cases that the provider with this name can host.
-func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
+func runZoneCases(t *testing.T, host zoneHost, zones []zoneCase, provider string) {
 	t.Helper()
 	var totals caseTotals
 	t.Cleanup(func() {
@@ -201,25 +201,25 @@ func runZoneCases(t *testing.T, h zoneHost, zones []zoneCase, name string) {
 			totals.zones.Load(), totals.written.Load(), totals.refused.Load(), totals.destroyed.Load(), totals.wrong.Load(), totals.unexplained.Load())
 	})
 	for _, c := range zones {
-		if c.onlyAt != "" && c.onlyAt != name {
+		if c.onlyAt != "" && c.onlyAt != provider {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			totals.zones.Add(1)
-			c.planAndApply(t, h, &totals)
+			c.planAndApply(t, host, &totals)
 		})
 	}
 }
 
 // planAndApply plans a zone, applies the plan if it is safe, and checks the result.
-func (c zoneCase) planAndApply(t *testing.T, h zoneHost, totals *caseTotals) {
-	h.replaceRecords(t, c.zone(), c.parseRecords(c.records))
-	before := h.storedRecords(t, c.zone())
-	zoneRead := h.readDNS(t, c)
+func (c zoneCase) planAndApply(t *testing.T, host zoneHost, totals *caseTotals) {
+	host.replaceRecords(t, c.zone(), c.parseRecords(c.records))
+	before := host.storedRecords(t, c.zone())
+	zoneRead := host.readDNS(t, c)
 	public := dns.NewPlan(c.offer(), zoneRead, nil)
 	c.checkPlan(t, totals, public)
-	_, planned, err := c.providerPlan(t.Context(), h.provider(), zoneRead)
+	_, planned, err := c.providerPlan(t.Context(), host.provider(), zoneRead)
 	must(t, err)
 	if (public.Hash() != planned.Hash()) != c.differsFromDNS {
 		t.Errorf("the plan from the provider's records is %+v and the plan from DNS %+v, want different plans: %v", planned.Items, public.Items, c.differsFromDNS)
@@ -231,49 +231,49 @@ func (c zoneCase) planAndApply(t *testing.T, h zoneHost, totals *caseTotals) {
 		totals.refused.Add(1)
 	} else {
 		totals.written.Add(1)
-		must(t, c.applyIfUnchanged(t.Context(), h.provider(), zoneRead, planned))
+		must(t, c.applyIfUnchanged(t.Context(), host.provider(), zoneRead, planned))
 	}
-	c.checkRecords(t, totals, before, h.storedRecords(t, c.zone()))
-	c.checkPlanAfterwards(t, h, public)
+	c.checkRecords(t, totals, before, host.storedRecords(t, c.zone()))
+	c.checkPlanAfterwards(t, host, public)
 }
 
 // providerPlan returns the zone at the provider, and the plan that the service makes before a
 // write. The plan uses the provider's record list in place of the answers of public DNS.
-func (c zoneCase) providerPlan(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead) (zone dns.Zone, p dns.Plan, err error) {
+func (c zoneCase) providerPlan(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead) (zone dns.Zone, plan dns.Plan, err error) {
 	if zone, err = provider.Zone(ctx, c.zone()); err != nil {
-		return zone, p, err
+		return zone, plan, err
 	}
 	storedSets, err := provider.Records(ctx, zone)
 	if err != nil {
-		return zone, p, err
+		return zone, plan, err
 	}
 	return zone, dns.NewPlan(c.offer(), zoneRead.WithProviderRecords(storedSets, dns.DesiredRecords(c.domain(), c.offer())...), nil), nil
 }
 
 // applyIfUnchanged applies a plan as the service does: it plans again from the provider's current
 // records and writes only if the plan is the same.
-func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead, p dns.Plan) error {
+func (c zoneCase) applyIfUnchanged(ctx context.Context, provider ports.DNSProvider, zoneRead dns.ZoneRead, plan dns.Plan) error {
 	zone, current, err := c.providerPlan(ctx, provider, zoneRead)
 	if err != nil {
 		return err
 	}
-	if current.Hash() != p.Hash() {
+	if current.Hash() != plan.Hash() {
 		return dns.ChangedError()
 	}
-	_, err = provider.Apply(ctx, zone, p.Changes)
+	_, err = provider.Apply(ctx, zone, plan.Changes)
 	return err
 }
 
 // checkPlan compares each item of a plan with the expected item.
-func (c zoneCase) checkPlan(t *testing.T, totals *caseTotals, p dns.Plan) {
+func (c zoneCase) checkPlan(t *testing.T, totals *caseTotals, plan dns.Plan) {
 	t.Helper()
-	if !p.Reliable || p.Zone != c.zone() {
-		t.Fatalf("the read of %s in the zone %s is not reliable, or the zone is not %s: %s", c.domain(), p.Zone, c.zone(), p.Reason)
+	if !plan.Reliable || plan.Zone != c.zone() {
+		t.Fatalf("the read of %s in the zone %s is not reliable, or the zone is not %s: %s", c.domain(), plan.Zone, c.zone(), plan.Reason)
 	}
-	if len(p.Items) != len(dns.DesiredRecords(c.domain(), c.offer())) {
-		t.Errorf("the plan has %d items, want one for each wanted record", len(p.Items))
+	if len(plan.Items) != len(dns.DesiredRecords(c.domain(), c.offer())) {
+		t.Errorf("the plan has %d items, want one for each wanted record", len(plan.Items))
 	}
-	for _, item := range p.Items {
+	for _, item := range plan.Items {
 		if got, want := describeItem(item), c.expectedItem(item.Purpose); got != want {
 			t.Errorf("%s: the item is %q, want %q; observed %q", item.Purpose, got, want, item.Observed)
 		}
@@ -284,8 +284,8 @@ func (c zoneCase) checkPlan(t *testing.T, totals *caseTotals, p dns.Plan) {
 	}
 }
 
-// checkRecords compares a zone before and after. Each record that the plan does not replace must
-// be unchanged, and exactly the planned records must be added.
+// checkRecords compares the records of a zone before and after its plan was applied. Each record
+// that the plan does not replace must be unchanged, and exactly the planned records must be added.
 func (c zoneCase) checkRecords(t *testing.T, totals *caseTotals, before, after []storedRecord) {
 	t.Helper()
 	replaced := sortedTexts(c.parseRecords(c.removed))
@@ -335,12 +335,12 @@ func rawTexts(records []storedRecord) []string {
 // checkPlanAfterwards reads the zone again by DNS. It checks that the planned records are present,
 // and that a new plan has no changes. Only conflicts of the plan p may remain. If the case is
 // blocked, the new plan must be the same as p.
-func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
+func (c zoneCase) checkPlanAfterwards(t *testing.T, host zoneHost, planBefore dns.Plan) {
 	t.Helper()
-	zoneRead := h.readDNS(t, c)
+	zoneRead := host.readDNS(t, c)
 	after := dns.NewPlan(c.offer(), zoneRead, nil)
 	if c.isBlocked() {
-		if after.Hash() != p.Hash() {
+		if after.Hash() != planBefore.Hash() {
 			t.Errorf("without a write the plan has become %+v", after.Items)
 		}
 		return
@@ -349,7 +349,7 @@ func (c zoneCase) checkPlanAfterwards(t *testing.T, h zoneHost, p dns.Plan) {
 		t.Errorf("after the write a new plan has the changes %+v or is not safe: %s", after.Changes, after.Reason)
 	}
 	for i, item := range after.Items {
-		itemBefore := p.Items[i]
+		itemBefore := planBefore.Items[i]
 		if item.Action != dns.Preserve && (itemBefore.Action != dns.Conflict || item.Reason != itemBefore.Reason) {
 			t.Errorf("after the write the item %q has become %q", describeItem(itemBefore), describeItem(item))
 		}
