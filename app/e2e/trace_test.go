@@ -156,11 +156,11 @@ func servicesToCaller(spansOfTrace map[string]receivedSpan, span receivedSpan) (
 		if span.parent() == callerSpan {
 			return services
 		}
-		next, ok := spansOfTrace[span.parent()]
+		parent, ok := spansOfTrace[span.parent()]
 		if !ok {
 			return nil
 		}
-		span = next
+		span = parent
 	}
 	return nil
 }

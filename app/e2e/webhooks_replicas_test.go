@@ -78,14 +78,14 @@ func checkWakes(t *testing.T, servers [2]caller, cursor string) {
 			answers <- answer{page, err, time.Now()}
 		}()
 		writer.logKeyEvent()
-		written := time.Now()
+		writtenAt := time.Now()
 		select {
 		case got := <-answers:
 			if got.err != nil || got.page.status != 200 || len(got.page.objects("events")) != 1 {
 				t.Fatalf("event %d: the waiting request is answered %d %s, want one event (%v)", i, got.page.status, got.page.raw, got.err)
 			}
 			cursor = got.page.text("next_cursor")
-			delays = append(delays, max(0, got.at.Sub(written)))
+			delays = append(delays, max(0, got.at.Sub(writtenAt)))
 		case <-ctx.Done():
 			t.Fatalf("the readers have %d of %d events after %s, so their waits are not ended by events", i, replicaEvents, waitTimeout)
 		}

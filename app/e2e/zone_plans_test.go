@@ -32,8 +32,8 @@ type zoneCase struct {
 	// if the item is blocking, then each note with a plus sign. For a purpose without an entry,
 	// "create missing" is expected.
 	want map[dns.Purpose]string
-	// removed are the lines of records that the plan replaces with the lines of added. Records that
-	// the plan creates are not in added.
+	// removed has the lines of records that the plan replaces with the lines of added. The lines of
+	// added do not include the records of plan items with the action create.
 	removed, added string
 	onlyAt         string // the only provider that can host the zone
 	// differsFromDNS is set if the provider's record list differs from its DNS answers and leads to
@@ -79,7 +79,9 @@ func (line zoneLine) value() string {
 	return value
 }
 
-func (l zoneLine) String() string { return fmt.Sprint(l.key(), " ", l.ttl, " ", l.value()) }
+func (line zoneLine) String() string {
+	return fmt.Sprint(line.key(), " ", line.ttl, " ", line.value())
+}
 
 // key returns the name and the type, which records of one set have in common.
 func (line zoneLine) key() string { return strings.ToLower(line.name) + " " + string(line.recordType) }
@@ -192,7 +194,7 @@ func (c zoneCase) offer() dns.Offer {
 // caseTotals counts the results of all cases of a test.
 type caseTotals struct{ zones, written, refused, destroyed, wrong, unexplained atomic.Int64 }
 
-// runZoneCases runs the cases that the provider with this name can host.
+// runZoneCases runs the cases that the provider can host.
 func runZoneCases(t *testing.T, host zoneHost, zones []zoneCase, provider string) {
 	t.Helper()
 	var totals caseTotals
@@ -316,25 +318,25 @@ func (c zoneCase) checkRecords(t *testing.T, totals *caseTotals, before, after [
 }
 
 func sortedTexts(lines []zoneLine) []string {
-	var out []string
+	var texts []string
 	for _, line := range lines {
-		out = append(out, fmt.Sprint(line))
+		texts = append(texts, fmt.Sprint(line))
 	}
-	return slices.Sorted(slices.Values(out))
+	return slices.Sorted(slices.Values(texts))
 }
 
 // rawTexts returns the records in the provider's format.
 func rawTexts(records []storedRecord) []string {
-	var out []string
+	var texts []string
 	for _, r := range records {
-		out = append(out, r.raw)
+		texts = append(texts, r.raw)
 	}
-	return out
+	return texts
 }
 
 // checkPlanAfterwards reads the zone again by DNS. It checks that the planned records are present,
-// and that a new plan has no changes. Only conflicts of the plan p may remain. If the case is
-// blocked, the new plan must be the same as p.
+// and that a new plan has no changes. Only conflicts of planBefore may remain. If the case is
+// blocked, the new plan must be the same as planBefore.
 func (c zoneCase) checkPlanAfterwards(t *testing.T, host zoneHost, planBefore dns.Plan) {
 	t.Helper()
 	zoneRead := host.readDNS(t, c)
