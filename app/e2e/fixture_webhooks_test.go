@@ -233,7 +233,7 @@ func (c caller) deliveryOf(path, eventID string) object {
 }
 
 // waitDelivery waits until the delivery of an event has this status and number of answered
-// attempts. A failed delivery may have attempts without an answer instead. If an attempt got no
+// attempts. The attempts of a failed delivery need no answer. If a try after the first got no
 // answer, waitDelivery moves the sandbox's clock to the next try.
 func (c caller) waitDelivery(path, eventID, status string, answered int) (found object) {
 	c.t.Helper()

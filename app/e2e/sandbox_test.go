@@ -213,11 +213,11 @@ func TestSandboxConnectsSimulatedDNS(t *testing.T) {
 	for range 2 { // the second request changes nothing
 		tenant.control("POST", "/accounts/"+newAccountID+"/dns-connections", object{"provider": "cloudflare"})
 	}
-	refused, err := http.Post(tenant.ready.ControlURL+"/accounts/"+newAccountID+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
+	answer, err := http.Post(tenant.ready.ControlURL+"/accounts/"+newAccountID+"/dns-connections", "application/json", strings.NewReader(`{"provider":"microsoft365"}`))
 	must(t, err)
-	_ = refused.Body.Close()
-	if refused.StatusCode != http.StatusBadRequest {
-		t.Errorf("a DNS connection to microsoft365 is answered %s, want 400", refused.Status)
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("a DNS connection to microsoft365 is answered %s, want 400", answer.Status)
 	}
 	checkConnections(t, []string{"TENANTRY_DATA_DIR=" + dataDir},
 		object{"account_id": ready.AccountID, "provider": "cloudflare", "status": "connected"},

@@ -285,14 +285,14 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 				if got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") == "" {
 					t.Errorf("an answer 503 has no Retry-After: %s", got.raw)
 				}
-				if _, known := seenStatuses.LoadOrStore(got.status, true); !known && got.status != 200 && got.status != 503 {
+				if _, isKnown := seenStatuses.LoadOrStore(got.status, true); !isKnown && got.status != 200 && got.status != 503 {
 					t.Errorf("a read is answered %d %s, want 200 or 503", got.status, got.raw)
 				}
 			}
 		})
 	}
 	statusSeen := func(status int) func() bool {
-		return func() bool { _, ok := seenStatuses.Load(status); return ok }
+		return func() bool { _, isSeen := seenStatuses.Load(status); return isSeen }
 	}
 	c.eventually("reads work", statusSeen(200))
 	db, err := sql.Open("pgx", directURL)

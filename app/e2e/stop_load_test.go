@@ -42,11 +42,11 @@ type clientLoad struct {
 // runClient sends requests until a request gets no response, and returns the last API key. If email
 // is empty, the requests list tenants. Otherwise each request rotates the key.
 func (load *clientLoad) runClient(name, key, email string) string {
-	c := &http.Client{Transport: &http.Transport{}}
-	defer c.CloseIdleConnections()
+	httpClient := &http.Client{Transport: &http.Transport{}}
+	defer httpClient.CloseIdleConnections()
 	for n := 0; ; n++ {
 		id := fmt.Sprintf("load-%s-%d", name, n)
-		newKey, err := load.send(c, id, key, email)
+		newKey, err := load.send(httpClient, id, key, email)
 		if err != nil {
 			load.mu.Lock()
 			load.failed[id] = err
@@ -61,19 +61,19 @@ func (load *clientLoad) runClient(name, key, email string) string {
 }
 
 // send sends one request and returns the new key of a rotation.
-func (load *clientLoad) send(c *http.Client, id, key, email string) (newKey string, err error) {
+func (load *clientLoad) send(httpClient *http.Client, id, key, email string) (newKey string, err error) {
 	method, path := http.MethodGet, "/v1/tenants"
 	if email != "" {
 		method, path = http.MethodPost, "/api-key/rotate?user_email="+email
 	}
-	r, err := http.NewRequestWithContext(context.Background(), method, load.api+path, http.NoBody)
+	req, err := http.NewRequestWithContext(context.Background(), method, load.api+path, http.NoBody)
 	if err != nil {
 		return "", err
 	}
 	for name, value := range map[string]string{"Authorization": "Bearer " + key, "X-Request-ID": id, "Idempotency-Key": id} {
-		r.Header.Set(name, value)
+		req.Header.Set(name, value)
 	}
-	answer, err := c.Do(r)
+	answer, err := httpClient.Do(req)
 	if err != nil {
 		return "", err
 	}
@@ -82,16 +82,16 @@ func (load *clientLoad) send(c *http.Client, id, key, email string) (newKey stri
 	if err != nil {
 		return "", err
 	}
-	var got struct {
+	var rotated struct {
 		Key string `json:"api_key"`
 	}
-	if answer.StatusCode != http.StatusOK || json.Unmarshal(body, &got) != nil {
+	if answer.StatusCode != http.StatusOK || json.Unmarshal(body, &rotated) != nil {
 		load.t.Errorf("request %s is answered %d %s, want 200 with JSON", id, answer.StatusCode, body)
 	}
 	load.mu.Lock()
 	defer load.mu.Unlock()
 	load.completed[id] = true
-	return got.Key, nil
+	return rotated.Key, nil
 }
 
 // TestStopUnderLoadLosesNoAnswer sends SIGTERM while many clients send requests on connections that

@@ -114,12 +114,12 @@ func (c client) leaveIdleTLSConnection(t *testing.T, key string) {
 	req, err := http.NewRequest("GET", c.ready.APIURL+"/v1/tenants", nil)
 	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+key)
-	got, err := (&http.Client{Transport: transport}).Do(req)
+	answer, err := (&http.Client{Transport: transport}).Do(req)
 	must(t, err)
-	defer func() { _ = got.Body.Close() }()
-	raw, err := io.ReadAll(got.Body)
-	if err != nil || got.StatusCode != 200 || !bytes.Contains(raw, []byte(`"tenants"`)) {
-		t.Errorf("the request is answered %d %s, want a list of tenants (%v)", got.StatusCode, raw, err)
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != 200 || !bytes.Contains(raw, []byte(`"tenants"`)) {
+		t.Errorf("the request is answered %d %s, want a list of tenants (%v)", answer.StatusCode, raw, err)
 	}
 }
 

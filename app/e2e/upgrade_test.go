@@ -142,9 +142,9 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// checkCommandFails runs a command that must fail with this exit code. Its error must contain these
-// words and suggest a fix.
-func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code int, words []string, args ...string) {
+// checkCommandFails runs a command that must fail with this exit code. The message or the fix of
+// its error must contain each of wantTexts, and the fix must not be empty.
+func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code int, wantTexts []string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), fixture.build.binary, append(args, "--output", "json")...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
@@ -152,14 +152,14 @@ func checkCommandFails(t *testing.T, fixture *serviceFixture, env []string, code
 	if got := cmd.ProcessState.ExitCode(); err == nil || got != code {
 		t.Errorf("the command %v: exit code %d, want %d: %s", args, got, code, out)
 	}
-	printed := lastError(t, out)
-	for _, word := range words {
-		if !strings.Contains(printed.text("message")+" "+printed.text("fix"), word) {
-			t.Errorf("the error of %v does not say %q: %v", args, word, printed)
+	printedError := lastError(t, out)
+	for _, wantText := range wantTexts {
+		if !strings.Contains(printedError.text("message")+" "+printedError.text("fix"), wantText) {
+			t.Errorf("the error of %v does not say %q: %v", args, wantText, printedError)
 		}
 	}
-	if printed.text("fix") == "" {
-		t.Errorf("the error of %v suggests no fix: %v", args, printed)
+	if printedError.text("fix") == "" {
+		t.Errorf("the error of %v suggests no fix: %v", args, printedError)
 	}
 }
 

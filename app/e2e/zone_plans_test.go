@@ -295,21 +295,21 @@ func (c zoneCase) checkRecords(t *testing.T, totals *caseTotals, before, after [
 		replaced = nil
 	}
 	remaining := rawTexts(after)
-	for _, r := range before {
-		if slices.Contains(replaced, r.String()) {
+	for _, record := range before {
+		if slices.Contains(replaced, record.String()) {
 			continue
 		}
-		i := slices.Index(remaining, r.raw)
+		i := slices.Index(remaining, record.raw)
 		if i < 0 {
 			totals.destroyed.Add(1)
-			t.Errorf("the plan does not replace the record %s, but it is gone", r.raw)
+			t.Errorf("the plan does not replace the record %s, but it is gone", record.raw)
 			continue
 		}
 		remaining = slices.Delete(remaining, i, i+1)
 	}
 	var got []zoneLine
-	for _, r := range after {
-		got = append(got, r.zoneLine)
+	for _, record := range after {
+		got = append(got, record.zoneLine)
 	}
 	if diff := gocmp.Diff(sortedTexts(c.expectedRecords()), sortedTexts(got)); diff != "" {
 		totals.wrong.Add(1)
