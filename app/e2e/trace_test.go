@@ -74,7 +74,7 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 	if status := sendTraced(c, "POST", tenant.path("/mailboxes"), mailboxesBody("traced.test", "adalbertina", "max")); status != http.StatusOK {
 		t.Fatalf("the provisioning of mailboxes is answered %d, want 200", status)
 	}
-	calls := fixture.recordedRequests()[before:]
+	calls := fixture.recordedRequests()[earlierRequests:]
 	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
 	// Processes that stop export their last spans for at most 2 s, so the test waits before the
 	// stop.
