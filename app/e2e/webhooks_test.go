@@ -277,12 +277,12 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 			for _, n := range want {
 				sum += n
 			}
-			var byEvent map[string]object
+			var attempts map[string][]object // by event; a replay adds a delivery with its own attempts
 			c.eventually(subject, func() bool {
 				answered, isPending := 0, false
-				byEvent = map[string]object{}
+				attempts = map[string][]object{}
 				for _, d := range c.deliveries(path, "") {
-					byEvent[d.text("event_id")] = d
+					attempts[d.text("event_id")] = append(attempts[d.text("event_id")], d.objects("attempts")...)
 					answered += len(answeredAttempts(d))
 					isPending = isPending || d.text("status") == "pending"
 				}
@@ -291,9 +291,14 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 			arrived := countMessages(receiver.received())
 			for i, e := range logged {
 				id := e.text("id")
-				attempts, answered := byEvent[id].objects("attempts"), len(answeredAttempts(byEvent[id]))
-				if answered != want[i] || arrived[id] < answered || arrived[id] > len(attempts) {
-					t.Errorf("%s: event %d arrived %d times with the attempts %v, want %d answered attempts, and as many arrivals", subject, i, arrived[id], attempts, want[i])
+				answered := 0
+				for _, attempt := range attempts[id] {
+					if attempt["status_code"] != nil {
+						answered++
+					}
+				}
+				if answered != want[i] || arrived[id] < answered || arrived[id] > len(attempts[id]) {
+					t.Errorf("%s: event %d arrived %d times with the attempts %v, want %d answered attempts, and one arrival for each", subject, i, arrived[id], attempts[id], want[i])
 				}
 			}
 		}
