@@ -50,11 +50,11 @@ var silentWrites = map[string]string{
 	"findWebhook":            "it reads, with a select that its caller began",
 }
 
-// unknownRows has the row types of statements for which the test cannot find the row type itself.
-// It is keyed by the function that contains the statement.
+// unknownRows has the row types of statements whose row type writtenRow cannot find. It is keyed by
+// the function that contains the statement.
 var unknownRows = map[string]string{
 	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "dayCountRow", "insertDeliveries": "deliveryRow",
-	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
+	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // these two write several tables, of which one is enough
 }
 
 // TestEveryChangeOfSubjectEmits finds the functions with a statement that writes a row in
@@ -65,9 +65,9 @@ func TestEveryChangeOfSubjectEmits(t *testing.T) {
 		_, listed := silentWrites[f.name]
 		switch {
 		case f.emits && listed:
-			t.Errorf("%s emits events and is listed as silent", f.name)
+			t.Errorf("%s emits events, but silentWrites lists it", f.name)
 		case !f.emits && !listed:
-			t.Errorf("%s writes a %s and emits no event", f.name, f.row)
+			t.Errorf("%s writes a %s and emits no event, want an event or a reason in silentWrites", f.name, f.row)
 		case listed:
 			silent[f.name] = true
 		}
@@ -90,17 +90,17 @@ func TestOtherPackagesWriteNoRows(t *testing.T) {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		must(t, "parse", err)
+		must(t, "parse "+name, err)
 		fileCount++
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && methodName(call) == "Model" {
-				t.Errorf("%s has a statement for a row type", name)
+				t.Errorf("%s calls Model, want statements for row types only in package bunstore", name)
 			}
 			return true
 		})
 	}
-	if fileCount < 9 {
-		t.Fatalf("only %d files were found, want at least 9", fileCount)
+	if fileCount == 0 {
+		t.Fatal("no files of subfolders were found")
 	}
 }
 
@@ -121,7 +121,7 @@ func writersOfSubjects(t *testing.T) (writers []writer) {
 			continue
 		}
 		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		must(t, "parse", err)
+		must(t, "parse "+name, err)
 		files = append(files, file)
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
@@ -137,9 +137,6 @@ func writersOfSubjects(t *testing.T) (writers []writer) {
 				}
 			}
 		}
-	}
-	if len(writers) < len(silentWrites) {
-		t.Fatalf("only %d functions were found that write a row of a subject", len(writers))
 	}
 	return writers
 }

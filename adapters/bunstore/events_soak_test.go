@@ -29,14 +29,13 @@ const soakTime = 10 * time.Minute
 
 // logSoak is an account whose events are written and read through two stores at once.
 type logSoak struct {
-	owner    access.AccountID
-	replicas []*Store
-	// committed counts the events of each attempt that was certainly committed. uncertain counts
-	// the events of each attempt whose commit may have succeeded or failed.
-	mu           sync.Mutex
-	committed    map[string]int
-	uncertain    map[string]int
+	owner        access.AccountID
+	replicas     []*Store
 	writersEnded atomic.Bool
+
+	mu        sync.Mutex     // for committed and uncertain, while writers run
+	committed map[string]int // numbers of events by attempt, for attempts that were certainly committed
+	uncertain map[string]int // numbers of events by attempt, for attempts whose commit may have failed
 }
 
 // TestReadersOfLogShareOneOrder writes with 8 writers and reads with 4 readers through two stores.
@@ -45,25 +44,25 @@ func TestReadersOfLogShareOneOrder(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		firstStore := migratedStore(t, address)
-		l := &logSoak{owner: newAccount(t, firstStore, "ann"), replicas: []*Store{firstStore, openStore(t, address)}, committed: map[string]int{}, uncertain: map[string]int{}}
+		log := &logSoak{owner: newAccount(t, firstStore, "ann"), replicas: []*Store{firstStore, openStore(t, address)}, committed: map[string]int{}, uncertain: map[string]int{}}
 		var readers, writers sync.WaitGroup
 		eventsOfReaders := make([][]event.Event, 4)
 		for i := range eventsOfReaders {
-			readers.Go(func() { eventsOfReaders[i] = l.readToEnd(t, l.replicas[i%2], 1+i*3) })
+			readers.Go(func() { eventsOfReaders[i] = log.readToEnd(t, log.replicas[i%2], 1+i*3) })
 		}
 		for i := range 8 {
-			writers.Go(func() { l.writeEvents(t, i) })
+			writers.Go(func() { log.writeEvents(t, i) })
 		}
 		killingEnded := make(chan struct{})
 		go func() {
 			defer close(killingEnded)
-			l.killConnections(t)
+			log.killConnections(t)
 		}()
 		writers.Wait()
-		l.writersEnded.Store(true)
+		log.writersEnded.Store(true)
 		<-killingEnded
 		readers.Wait()
-		l.requireSameEvents(t, eventsOfReaders)
+		log.requireSameEvents(t, eventsOfReaders)
 	})
 }
 
@@ -110,7 +109,7 @@ func (l *logSoak) readToEnd(t *testing.T, s *Store, limit int) (events []event.E
 			if t.Context().Err() != nil {
 				return events
 			}
-			continue // the connection was killed
+			continue // killConnections ended the connection
 		}
 		events, after = append(events, page.Events...), page.Next
 		if writersEnded && !page.More {
@@ -136,8 +135,8 @@ func (l *logSoak) killConnections(t *testing.T) {
 }
 
 // requireSameEvents requires that all readers got the same events, without a gap. They must have
-// got each event of a committed attempt once. If it is uncertain whether an attempt was committed,
-// they must have got all of its events or no event.
+// got each event of a committed attempt once, and no event of an attempt that was rolled back. If
+// the outcome of an attempt is uncertain, they must have got all of its events or no event.
 func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Event) {
 	eventCounts := map[string]int{} // keyed by attempt
 	for i, e := range eventsOfReaders[0] {
@@ -149,20 +148,20 @@ func (l *logSoak) requireSameEvents(t *testing.T, eventsOfReaders [][]event.Even
 			t.Fatalf("event %d of %s has the version %d, want its position", eventCounts[e.Subject.ID], e.Subject.ID, e.Version)
 		}
 	}
-	for i, other := range eventsOfReaders[1:] {
-		if !slices.EqualFunc(eventsOfReaders[0], other, func(a, b event.Event) bool { return a.ID == b.ID }) {
-			t.Errorf("reader %d saw %d events and reader 0 saw %d, or their order differs", i+1, len(other), len(eventsOfReaders[0]))
+	for i, events := range eventsOfReaders[1:] {
+		if !slices.EqualFunc(eventsOfReaders[0], events, func(a, b event.Event) bool { return a.ID == b.ID }) {
+			t.Errorf("reader %d got %d events and reader 0 got %d, want the same events in the same order", i+1, len(events), len(eventsOfReaders[0]))
 		}
 	}
 	for attempt, want := range l.committed {
 		if eventCounts[attempt] != want {
-			t.Errorf("%d events of %s are stored, %d were committed", eventCounts[attempt], attempt, want)
+			t.Errorf("%d events of the attempt %s are stored, want %d", eventCounts[attempt], attempt, want)
 		}
 		delete(eventCounts, attempt)
 	}
-	for attempt, n := range eventCounts {
+	for attempt, n := range eventCounts { // uncertain has no entry for an attempt that was rolled back
 		if l.uncertain[attempt] != n {
-			t.Errorf("%d events of the attempt %s are stored, want all its %d events or none, because its outcome is uncertain", n, attempt, l.uncertain[attempt])
+			t.Errorf("%d events of the attempt %s are stored, want none or %d", n, attempt, l.uncertain[attempt])
 		}
 	}
 	t.Logf("%d events; %d transactions were committed, and the outcome of %d is uncertain", len(eventsOfReaders[0]), len(l.committed), len(l.uncertain))

@@ -134,8 +134,8 @@ func must(t testing.TB, label string, err error) {
 	}
 }
 
-// requireRefusal checks that err has this fault code. If an answer with the code could be stored
-// for an Idempotency-Key, err must be marked with fault.FromStore.
+// requireRefusal checks that err has this fault code. An error of one of the kinds below depends
+// only on stored data here, so it must be marked with fault.FromStore.
 func requireRefusal(t testing.TB, label string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
@@ -144,7 +144,7 @@ func requireRefusal(t testing.TB, label string, err error, code fault.Code) {
 	switch code.Kind {
 	case fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict:
 		if !fault.IsFromStore(err) {
-			t.Fatalf("%s: %v is not marked with FromStore", label, err)
+			t.Fatalf("%s: %v is not marked with fault.FromStore", label, err)
 		}
 	}
 }
@@ -152,9 +152,9 @@ func requireRefusal(t testing.TB, label string, err error, code fault.Code) {
 // holdWriteSlot makes other writers on SQLite wait until release is called.
 func holdWriteSlot(t testing.TB, s *Store) (release func()) {
 	t.Helper()
-	holding, ended, end := make(chan struct{}), make(chan error), make(chan struct{})
+	holding, writeErr, end := make(chan struct{}), make(chan error), make(chan struct{})
 	go func() {
-		ended <- s.db.RetryWrite(t.Context(), "hold", func() error {
+		writeErr <- s.db.RetryWrite(t.Context(), "hold", func() error {
 			close(holding)
 			<-end
 			return nil
@@ -163,14 +163,15 @@ func holdWriteSlot(t testing.TB, s *Store) (release func()) {
 	<-holding
 	return func() {
 		close(end)
-		must(t, "hold", <-ended)
+		must(t, "hold the write slot", <-writeErr)
 	}
 }
 
 // concurrently calls f with 0 to n-1 at the same time and returns the errors.
 var concurrently = contract.Concurrently
 
-// countWinners returns the number of nil errors. Every other error must be the refusal.
+// countWinners returns the number of nil errors. Every other error must be the refusal. If refusal
+// is nil, every error fails the test.
 func countWinners(t testing.TB, errs []error, refusal error) int {
 	t.Helper()
 	winners := 0
@@ -223,11 +224,12 @@ func addDomain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, n
 	return d
 }
 
+// addMailbox stores a mailbox of the domain d with the local part of its address and its stage.
 func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, local string, stage mailbox.Stage) mailbox.Mailbox {
 	t.Helper()
-	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)
+	reserved, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)
 	must(t, "reserve mailbox", err)
-	m := boxes[0]
+	m := reserved[0]
 	m.Stage, m.Provisioned, m.JustReserved = stage, stage != mailbox.Reserved, false
 	must(t, "save mailbox", s.SaveMailbox(t.Context(), owner, m))
 	return m

@@ -25,7 +25,7 @@ func mustClaim(t testing.TB, s *Store, claim ports.Claim) string {
 	attempt, isClaimed, err := s.Claim(t.Context(), claim)
 	must(t, "claim", err)
 	if !isClaimed || attempt == "" {
-		t.Fatalf("a free key could not be claimed: %q, %v", attempt, isClaimed)
+		t.Fatalf("a free key: got the attempt %q, claimed %v, want an attempt that claimed the key", attempt, isClaimed)
 	}
 	return attempt
 }
@@ -44,12 +44,12 @@ func requireRecord(t testing.TB, s *Store, key idempotency.KeyID) idempotency.Re
 func requireNoRecord(t testing.TB, label string, s *Store, key idempotency.KeyID) {
 	t.Helper()
 	if _, found, err := s.KeyRecord(t.Context(), key); err != nil || found {
-		t.Fatalf("%s: the key has a record: %v (%v), want none", label, found, err)
+		t.Fatalf("%s: the key has a record is %v (%v), want false", label, found, err)
 	}
 }
 
-// requireLeaseHeld returns a function that checks the results of a write. The first result is false
-// if the write was not made, for example because the caller no longer holds its lease.
+// requireLeaseHeld returns a function that checks the results of a write that needs a lease. The
+// first result is false if the write changed nothing, for example because the lease was lost.
 func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool, err error) {
 	return func(stillHeld bool, err error) {
 		t.Helper()
@@ -63,7 +63,7 @@ func requireLeaseHeld(t testing.TB, label string, want bool) func(stillHeld bool
 func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
-		requireNoRecord(t, "before", s, claim.Key)
+		requireNoRecord(t, "before the claim", s, claim.Key)
 		attempt := mustClaim(t, s, claim)
 		record := requireRecord(t, s, claim.Key)
 		if record.Attempt != attempt || !bytes.Equal(record.Fingerprint, claim.Fingerprint) || record.Answer != nil || !record.Leased ||
@@ -130,13 +130,13 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, claim)
-		requireLeaseHeld(t, "release", true)(s.Release(t.Context(), claim.Key, first))
+		releasedAttempt := mustClaim(t, s, claim)
+		requireLeaseHeld(t, "release", true)(s.Release(t.Context(), claim.Key, releasedAttempt))
 		requireNoRecord(t, "released", s, claim.Key)
-		if second := mustClaim(t, s, claim); second == first {
+		if attempt := mustClaim(t, s, claim); attempt == releasedAttempt {
 			t.Fatal("two attempts have the same id")
 		}
-		requireLeaseHeld(t, "finish of the first", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("late"), now)))
+		requireLeaseHeld(t, "finish of the released attempt", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, releasedAttempt, []byte("late"), now)))
 	})
 }
 
@@ -149,15 +149,15 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 			requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
 		}
 		running := newClaim(owner, 9)
-		running.Now = now.Add(-2 * idempotency.Retention)
+		running.Now = now.Add(-2 * idempotency.Retention) // the key has expired, but its attempt holds a lease
 		mustClaim(t, s, running)
 		at := now.Add(2 * time.Second)
 		for _, want := range []int{2, 1, 0} {
 			if n, err := s.Reap(t.Context(), at, 2); err != nil || n != want {
-				t.Fatalf("reaped %d, %v, want %d", n, err, want)
+				t.Fatalf("Reap deleted %d keys (%v), want %d", n, err, want)
 			}
 		}
-		for _, key := range []byte{2, 3, 4} {
+		for _, key := range []byte{2, 3, 4} { // their answers expire at most two seconds after now
 			requireNoRecord(t, "expired", s, newClaim(owner, key).Key)
 		}
 		for _, key := range []byte{0, 1, 9} {
@@ -191,7 +191,7 @@ func countTrue(values []bool) int {
 const expiredLease, longLease = -time.Second, time.Hour
 
 // retryUntilWon repeats a claim until the earlier lease has expired and the claim succeeds. It
-// fails after hangTimeout.
+// fails the test after hangTimeout.
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {
@@ -209,19 +209,19 @@ func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, claim)
-		_, isClaimed, err := s.TakeOver(t.Context(), first, claim)
-		must(t, "too early", err)
+		expiredAttempt := mustClaim(t, s, claim)
+		_, isClaimed, err := s.TakeOver(t.Context(), expiredAttempt, claim)
+		must(t, "take over before the lease expires", err)
 		if isClaimed {
 			t.Fatal("a lease that has not expired was taken over")
 		}
-		requireLeaseHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), claim.Key, first, expiredLease))
+		requireLeaseHeld(t, "let the lease end", true)(s.RenewKeyLease(t.Context(), claim.Key, expiredAttempt, expiredLease))
 		if requireRecord(t, s, claim.Key).Leased {
 			t.Fatal("the key is leased although the lease has expired")
 		}
 		hasTakenOver := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
-			_, hasTakenOver[i], err = s.TakeOver(t.Context(), first, claim)
+			_, hasTakenOver[i], err = s.TakeOver(t.Context(), expiredAttempt, claim)
 			return err
 		}) {
 			must(t, "take over", err)
@@ -236,35 +236,35 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
 		claim.Lease = expiredLease
-		first := mustClaim(t, s, claim)
-		claim.Lease, claim.Fingerprint = longLease, []byte("other")
-		second, isClaimed, err := s.TakeOver(t.Context(), first, claim)
+		lostAttempt := mustClaim(t, s, claim)
+		claim.Lease, claim.Fingerprint = longLease, []byte("different request")
+		currentAttempt, isClaimed, err := s.TakeOver(t.Context(), lostAttempt, claim)
 		must(t, "take over", err)
-		if !isClaimed || second == first {
-			t.Fatalf("taken over is %v, want true; the attempt is %q, want a different one than %q", isClaimed, second, first)
+		if !isClaimed || currentAttempt == lostAttempt {
+			t.Fatalf("taken over is %v, want true; the attempt is %q, want a different one than %q", isClaimed, currentAttempt, lostAttempt)
 		}
-		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), claim.Key, first, time.Hour))
-		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("late"), now)))
-		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), claim.Key, first, now))
-		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), claim.Key, first))
-		if record := requireRecord(t, s, claim.Key); record.Attempt != second || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "other" {
-			t.Fatalf("the record is %+v, want the leased claim of the attempt %s", record, second)
+		requireLeaseHeld(t, "renew", false)(s.RenewKeyLease(t.Context(), claim.Key, lostAttempt, time.Hour))
+		requireLeaseHeld(t, "finish", false)(s.Finish(t.Context(), storedAnswerOf(claim.Key, lostAttempt, []byte("late"), now)))
+		requireLeaseHeld(t, "abandon", false)(s.Abandon(t.Context(), claim.Key, lostAttempt, now))
+		requireLeaseHeld(t, "release", false)(s.Release(t.Context(), claim.Key, lostAttempt))
+		if record := requireRecord(t, s, claim.Key); record.Attempt != currentAttempt || record.Answer != nil || !record.Leased || string(record.Fingerprint) != "different request" {
+			t.Fatalf("the record is %+v, want the leased claim of the attempt %s", record, currentAttempt)
 		}
-		requireLeaseHeld(t, "the owner", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, second, []byte("right"), now.Add(time.Hour))))
+		requireLeaseHeld(t, "finish by the current attempt", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, currentAttempt, []byte("right"), now.Add(time.Hour))))
 	})
 }
 
 func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, claim)
+		attempt := mustClaim(t, s, claim)
 		claim.Now = now.Add(1000 * time.Hour)
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || isClaimed {
+		if _, isClaimed, err := s.TakeOver(t.Context(), attempt, claim); err != nil || isClaimed {
 			t.Fatalf("by the caller's clock: taken over is %v (%v), want false", isClaimed, err)
 		}
-		requireLeaseHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), claim.Key, first, time.Millisecond))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewKeyLease(t.Context(), claim.Key, attempt, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			_, isClaimed, err := s.TakeOver(t.Context(), first, claim)
+			_, isClaimed, err := s.TakeOver(t.Context(), attempt, claim)
 			return isClaimed, err
 		})
 	})
@@ -273,29 +273,29 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, claim)
-		requireLeaseHeld(t, "abandon", true)(s.Abandon(t.Context(), claim.Key, first, now.Add(time.Hour)))
+		abandonedAttempt := mustClaim(t, s, claim)
+		requireLeaseHeld(t, "abandon", true)(s.Abandon(t.Context(), claim.Key, abandonedAttempt, now.Add(time.Hour)))
 		if record := requireRecord(t, s, claim.Key); record.Leased || record.Answer != nil || !record.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("the record is %+v, want no lease, no answer and the new expiry", record)
 		}
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || !isClaimed {
+		if _, isClaimed, err := s.TakeOver(t.Context(), abandonedAttempt, claim); err != nil || !isClaimed {
 			t.Fatalf("the key of an abandoned attempt was not taken over: %v", err)
 		}
 	})
 }
 
-func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
+func TestAnswerIsReplacedOnlyWhenItHasExpired(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		claim := newClaim(newAccount(t, s, "ann"), 1)
-		first := mustClaim(t, s, claim)
+		attempt := mustClaim(t, s, claim)
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
-		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, first, []byte("answer"), until)))
+		requireLeaseHeld(t, "finish", true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, attempt, []byte("answer"), until)))
 		claim.Now = until.Add(-time.Microsecond)
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || isClaimed {
+		if _, isClaimed, err := s.TakeOver(t.Context(), attempt, claim); err != nil || isClaimed {
 			t.Fatalf("just before the answer expires: taken over is %v (%v), want false", isClaimed, err)
 		}
 		claim.Now = until
-		if _, isClaimed, err := s.TakeOver(t.Context(), first, claim); err != nil || !isClaimed {
+		if _, isClaimed, err := s.TakeOver(t.Context(), attempt, claim); err != nil || !isClaimed {
 			t.Fatalf("when the answer expires: taken over is %v (%v), want true", isClaimed, err)
 		}
 		if record := requireRecord(t, s, claim.Key); record.Answer != nil || !record.ExpiresAt.Equal(until.Add(idempotency.Retention)) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWorkOfInactiveAccountsIsNotDue checks a suspended account. Its provisioning jobs and domain
-// checks are not due until the account is resumed, and its domains are not counted.
+// TestWorkOfInactiveAccountsIsNotDue suspends an account and resumes it. In between, its
+// provisioning jobs and domain checks must not be due, and its domains must not be counted.
 func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -22,16 +22,16 @@ func TestWorkOfInactiveAccountsIsNotDue(t *testing.T) {
 		must(t, "suspend", err)
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), bobDomain.ID)
-		if h := domainHealth(t, s); h.Verified != 1 || !h.OldestRead.Equal(now.Add(2*time.Hour)) {
-			t.Errorf("counted while suspended: %+v, want only the domain of the other account", h)
+		if health := domainHealth(t, s); health.Verified != 1 || !health.OldestRead.Equal(now.Add(2*time.Hour)) {
+			t.Errorf("the counts while ann is suspended are %+v, want only the domain of bob", health)
 		}
 
 		_, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
 		requireOrder(t, "jobs", dueJobIDs(t, s, dueTime, 9), annJob.ID, bobJob.ID)
 		requireOrder(t, "domains", staleDomainIDs(t, s, 9*time.Hour, 9), annDomain.ID, bobDomain.ID)
-		if h := domainHealth(t, s); h.Verified != 2 || !h.OldestRead.Equal(now.Add(time.Hour)) {
-			t.Errorf("counted after the resumption: %+v, want both domains", h)
+		if health := domainHealth(t, s); health.Verified != 2 || !health.OldestRead.Equal(now.Add(time.Hour)) {
+			t.Errorf("the counts after the resumption are %+v, want the domains of ann and bob", health)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Tim
 }
 
 // TestDomainRemovalBeginsOnce checks that a second removal of a domain is reported as repeated,
-// until the first is cancelled or the domain is reserved again.
+// until the first removal is cancelled or the domain is reserved again.
 func TestDomainRemovalBeginsOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -44,24 +44,24 @@ func TestDomainRemovalBeginsOnce(t *testing.T) {
 				t.Fatalf("BeginDomainRemoval returned %+v, want %+v", got, want)
 			}
 		}
-		first, repeated := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}
+		firstRemoval, repeatedRemoval := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}
 		_, err := s.BeginDomainRemoval(t.Context(), bob, d, now)
 		requireRefusal(t, "begin for another account", err, fault.DomainNotFound)
 		minuteLater := now.Add(time.Minute)
-		begin(now, first)
-		begin(minuteLater, repeated)
-		otherDomain, domainOfOtherTenant := d, d
-		otherDomain.Name, domainOfOtherTenant.TenantID = "two.test", string(unknownGUID)
+		begin(now, firstRemoval)
+		begin(minuteLater, repeatedRemoval)
+		otherDomain, domainOfUnknownTenant := d, d
+		otherDomain.Name, domainOfUnknownTenant.TenantID = "two.test", string(unknownGUID)
 		must(t, "cancel a later removal", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		must(t, "cancel for another account", s.CancelDomainRemoval(t.Context(), bob, d, now))
 		must(t, "cancel for another domain", s.CancelDomainRemoval(t.Context(), ann, otherDomain, now))
-		must(t, "cancel for another tenant", s.CancelDomainRemoval(t.Context(), ann, domainOfOtherTenant, now))
-		begin(minuteLater, repeated)
+		must(t, "cancel for an unknown tenant", s.CancelDomainRemoval(t.Context(), ann, domainOfUnknownTenant, now))
+		begin(minuteLater, repeatedRemoval)
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, now))
-		begin(minuteLater, first)
+		begin(minuteLater, firstRemoval)
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, minuteLater)
 		must(t, "reserve", err)
-		begin(minuteLater, first)
+		begin(minuteLater, firstRemoval)
 		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, minuteLater.Add(time.Minute), nil))
 		must(t, "cancel too late", s.CancelDomainRemoval(t.Context(), ann, d, minuteLater))
 		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
@@ -93,27 +93,27 @@ func TestRepeatedRemovalReportsAChangeOfTheDomain(t *testing.T) {
 				t.Fatalf("BeginDomainRemoval returned %+v, want %+v", got, want)
 			}
 		}
-		first, repeated, repeatedAfterChange := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
+		firstRemoval, repeatedRemoval, repeatedAfterChange := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MayBeNew: true}
 		discover(1, 1, false)
 		discover(2, 2, true)
-		begin(3, true, first)
+		begin(3, true, firstRemoval)
 		discover(4, 4, true)
-		begin(5, true, repeated)
+		begin(5, true, repeatedRemoval)
 		discover(6, 6, false)
 		begin(7, false, repeatedAfterChange)
 		begin(8, false, repeatedAfterChange)
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(3)))
-		begin(9, false, first)
-		begin(10, true, repeatedAfterChange) // the removal itself observed the change
+		begin(9, false, firstRemoval)
+		begin(10, true, repeatedAfterChange) // the change was observed by the removal itself
 		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(9)))
 		_, err := s.BeginDomainRemoval(t.Context(), ann, d, at(12))
 		must(t, "begin", err)
-		discover(11, 13, false) // the discovery began before the removal and was stored after it began
+		discover(11, 13, false) // this discovery began before the removal, and was stored after the removal had begun
 		begin(14, false, repeatedAfterChange)
-		const windowEndMinute = 12 + 48*60
+		const windowEndMinute = 12 + int(domain.RemovalRepeatWindow/time.Minute) // the removal began at minute 12
 		begin(windowEndMinute-1, false, repeatedAfterChange)
-		begin(windowEndMinute, false, first)
-		begin(windowEndMinute+1, false, repeated) // the removal began again, with a new window of 48 hours
+		begin(windowEndMinute, false, firstRemoval)
+		begin(windowEndMinute+1, false, repeatedRemoval) // the removal began again, with a new window
 	})
 }
 
@@ -124,9 +124,9 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		addDomain(t, s, bob, guid(2), "one.test")
-		_, otherAccountsError := s.RemovableDomain(t.Context(), bob, guid(1), "one.test")
+		_, foreignError := s.RemovableDomain(t.Context(), bob, guid(1), "one.test")
 		_, unknownTenantError := s.RemovableDomain(t.Context(), bob, guid(9), "one.test")
-		requireSameError(t, "domain", otherAccountsError, unknownTenantError)
+		requireSameError(t, "domain", foreignError, unknownTenantError)
 		_, err := s.RemovableDomain(t.Context(), ann, guid(1), "two.test")
 		requireRefusal(t, "unknown domain", err, fault.DomainNotFound)
 		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
@@ -142,14 +142,14 @@ func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 			t.Fatalf("after a discovery the domains are %s, want two.test", got)
 		}
 		if list, err := s.Domains(t.Context(), bob, guid(2)); err != nil || len(list) != 1 {
-			t.Fatalf("the domains of the other account are %v (%v), want one", list, err)
+			t.Fatalf("the domains of bob are %v (%v), want one", list, err)
 		}
 		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, now.Add(time.Hour))
 		must(t, "reserve again", err)
 		if reserved.ID == d.ID || !reserved.JustReserved {
 			t.Fatalf("reserved %+v, want a new domain", reserved)
 		}
-		must(t, "release", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
+		must(t, "end the reservation", s.EndReservation(t.Context(), ann, reserved.ID, reserved.ReservedAt))
 		discoverDomains(t, s, ann, now.Add(2*time.Hour), "", "one.test", "two.test")
 		if got := strings.Join(domainNamesOf(t, s, ann), " "); got != "one.test two.test" {
 			t.Fatalf("after the end of the reservation the domains are %s, want one.test and two.test", got)
@@ -220,9 +220,9 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
 		m.ObjectID, m.Observed.Account = "object-1", now
 		must(t, "save", s.SaveMailbox(t.Context(), ann, m))
-		_, otherAccountsError := s.RemovableMailbox(t.Context(), bob, guid(1), m.ID)
+		_, foreignError := s.RemovableMailbox(t.Context(), bob, guid(1), m.ID)
 		_, unknownTenantError := s.RemovableMailbox(t.Context(), bob, guid(9), m.ID)
-		requireSameError(t, "mailbox", otherAccountsError, unknownTenantError)
+		requireSameError(t, "mailbox", foreignError, unknownTenantError)
 		_, err := s.RemovableMailbox(t.Context(), ann, guid(1), newID())
 		requireRefusal(t, "unknown mailbox", err, fault.MailboxNotFound)
 		found, err := s.RemovableMailbox(t.Context(), ann, guid(1), m.ID)
@@ -233,22 +233,22 @@ func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
 		requireRefusal(t, "remove a mailbox of another account", s.RemoveMailbox(t.Context(), bob, found, now, nil), fault.TenantNotFound)
 		must(t, "remove", s.RemoveMailbox(t.Context(), ann, found, now, nil))
 		requireRefusal(t, "remove again", s.RemoveMailbox(t.Context(), ann, found, now, nil), fault.MailboxNotFound)
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			after    time.Duration
 			objectID string
 			want     int
 		}{
-			{time.Minute, "object-1", 0},                        // a replica that is not up to date still lists it
+			{time.Minute, "object-1", 0},                        // a lagging replica still lists the mailbox
 			{2 * time.Minute, "object-2", 1},                    // created again
 			{observation.ReplicaLag + time.Hour, "object-1", 1}, // restored
 		} {
-			at := now.Add(tt.after)
+			at := now.Add(tc.after)
 			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: at, At: at,
-				Mailboxes: []mailbox.Platform{{ObjectID: tt.objectID, Address: m.Address}}}))
+				Mailboxes: []mailbox.Platform{{ObjectID: tc.objectID, Address: m.Address}}}))
 			list, err := s.Mailboxes(t.Context(), ann, guid(1))
 			must(t, "list", err)
-			if len(list) != tt.want {
-				t.Fatalf("after %v the mailboxes are %+v, want %d", tt.after, list, tt.want)
+			if len(list) != tc.want {
+				t.Fatalf("after %v the mailboxes are %+v, want %d", tc.after, list, tc.want)
 			}
 		}
 	})
@@ -263,7 +263,7 @@ func TestRemovedMailboxIsKnownWhileReplicasLag(t *testing.T) {
 		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
 		m.TenantGUID, m.ObjectID = guid(1), "object-1"
 		must(t, "remove", s.RemoveMailbox(t.Context(), ann, m, now, nil))
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			name     string
 			owner    access.AccountID
 			tenant   tenant.GUID
@@ -273,15 +273,15 @@ func TestRemovedMailboxIsKnownWhileReplicasLag(t *testing.T) {
 		}{
 			{"just removed", ann, guid(1), "object-1", 0, true},
 			{"removed a moment less than ReplicaLag ago", ann, guid(1), "object-1", observation.ReplicaLag - time.Millisecond, true},
-			{"removed earlier", ann, guid(1), "object-1", observation.ReplicaLag, false},
+			{"removed ReplicaLag ago", ann, guid(1), "object-1", observation.ReplicaLag, false},
 			{"a different mailbox", ann, guid(1), "object-2", 0, false},
 			{"a mailbox without an object id", ann, guid(1), "", 0, false},
 			{"a different tenant", ann, guid(2), "object-1", 0, false},
 			{"a different account", bob, guid(1), "object-1", 0, false},
 		} {
-			removed, err := s.MailboxRemoved(t.Context(), tt.owner, tt.tenant, tt.objectID, now.Add(tt.after))
-			if must(t, tt.name, err); removed != tt.want {
-				t.Errorf("%s: removed is %v, want %v", tt.name, removed, tt.want)
+			removed, err := s.MailboxRemoved(t.Context(), tc.owner, tc.tenant, tc.objectID, now.Add(tc.after))
+			if must(t, tc.name, err); removed != tc.want {
+				t.Errorf("%s: removed is %v, want %v", tc.name, removed, tc.want)
 			}
 		}
 	})
@@ -302,7 +302,7 @@ func TestRemovedMailboxIsUnblocked(t *testing.T) {
 		must(t, "remove", s.RemoveMailbox(t.Context(), ann, m, now.Add(time.Hour), nil))
 		log, err := s.Events(t.Context(), ann, ports.EventQuery{Limit: 10})
 		must(t, "events", err)
-		if len(log.Events) != 1 || log.Events[0].Address != m.Address || log.Events[0].Action != sendlimit.Unblocked || log.Events[0].Tenant != tenant.GUID(guid(1)) {
+		if len(log.Events) != 1 || log.Events[0].Address != m.Address || log.Events[0].Action != sendlimit.Unblocked || log.Events[0].Tenant != guid(1) {
 			t.Fatalf("the events are %+v, want one unblock event of %s", log.Events, m.Address)
 		}
 	})
@@ -310,8 +310,8 @@ func TestRemovedMailboxIsUnblocked(t *testing.T) {
 
 // TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce removes a mailbox while the outcome of its
 // block is unknown. The row stays, but the log must show the removal at once. The later deletion of
-// the row must record the unblock, without a second removal. A later mailbox with the address is
-// logged as created.
+// the row must record the unblock, without a second removal. If a discovery finds a new mailbox with
+// the address, the log must show its creation.
 func TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce(t *testing.T) {
 	for name, recreated := range map[string]bool{"the row is deleted": false, "the mailbox is created again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -330,11 +330,11 @@ func TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce(t *testing.T) {
 				requireRefusal(t, "find the removed mailbox", err, fault.MailboxNotFound)
 				requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 26))))
 				log.requireTypes(t, "the block had taken effect", event.MailboxBlocked)
-				if boxes := fixture.listBoxes(t, s, claim); len(boxes) != 2 {
-					t.Fatalf("the counted mailboxes are %+v, want the blocked one too", boxes)
+				if countedBoxes := fixture.listBoxes(t, s, claim); len(countedBoxes) != 2 {
+					t.Fatalf("the counted mailboxes are %+v, want 2 with the removed mailbox", countedBoxes)
 				}
-				at := removedAt.Add(observation.ReplicaLag)
-				discovery := ports.DiscoveryResult{Began: at, At: at, Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{ada.Address: true}}
+				discoveredAt := removedAt.Add(observation.ReplicaLag)
+				discovery := ports.DiscoveryResult{Began: discoveredAt, At: discoveredAt, Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{ada.Address: true}}
 				want := []event.Type{event.MailboxUnblocked}
 				if recreated {
 					discovery.Mailboxes, discovery.MissedMailboxes = []mailbox.Platform{{ObjectID: "a new object", Address: ada.Address}}, nil
