@@ -5,7 +5,6 @@ package bunstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -141,12 +140,12 @@ func TestPagesOmitNoEventAlthoughNewEventsAreRecorded(t *testing.T) {
 			if offset+len(page.Events) >= page.Total {
 				break
 			}
-			added++ // new events move existing events to later offsets
+			added++ // each new event moves the existing events to later offsets
 			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
 		}
 		for _, e := range events {
 			if seen[e.ID] == 0 {
-				t.Fatalf("the event %s was on no page, want it on one", e.ID)
+				t.Fatalf("the event %s was on no page, want it on at least one", e.ID)
 			}
 		}
 	})
@@ -158,10 +157,10 @@ func TestEventThatIsRecordedTwiceIsStoredOnce(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		event1, event2 := newEvent(1, 1, now), newEvent(2, 1, now)
 		storeEvents(t, s, ann, event1)
-		other := event1
-		other.Sent = 99
-		storeEvents(t, s, ann, other, event2)
-		storeEvents(t, s, ann)
+		repeated := event1
+		repeated.Sent = 99
+		storeEvents(t, s, ann, repeated, event2)
+		storeEvents(t, s, ann) // a call without events stores nothing
 		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{event2, event1}, Total: 2}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
 			t.Fatalf("unexpected result (-want +got):\n%s", diff)
 		}
@@ -193,12 +192,10 @@ func TestAccountSeesOnlyItsOwnEnforcementEvents(t *testing.T) {
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 0 || len(page.Events) != 0 {
 			t.Fatalf("the account sees %+v, want no event", page)
 		}
-		_, foreign := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(2), Limit: 50})
-		_, unknown := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(9), Limit: 50})
-		requireSameError(t, "events of a tenant", foreign, unknown)
-		if !errors.Is(foreign, fault.TenantNotFound) {
-			t.Fatalf("events of a foreign tenant: got %v, want tenant_not_found", foreign)
-		}
+		_, foreignError := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(2), Limit: 50})
+		_, unknownError := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(9), Limit: 50})
+		requireSameError(t, "events of a tenant", foreignError, unknownError)
+		requireRefusal(t, "events of a foreign tenant", foreignError, fault.TenantNotFound)
 	})
 }
 
@@ -209,7 +206,7 @@ func TestEnforcementEventsStayWhenTheirTenantIsDeleted(t *testing.T) {
 		storeEvents(t, s, ann, newEvent(1, 1, now))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 1 {
-			t.Fatalf("after the deletion the events are %+v, want one", page)
+			t.Fatalf("after the deletion of the tenant, the events are %+v, want one", page)
 		}
 	})
 }
@@ -224,22 +221,22 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		cutoff := before.Truncate(24 * time.Hour)
 		remaining := slices.DeleteFunc(slices.Clone(events), func(e sendlimit.Event) bool { return e.At.Before(cutoff) })
 		if len(remaining) == len(events) || len(remaining) == 0 {
-			t.Fatal("the log has nothing to drop, or nothing to keep")
+			t.Fatalf("%d of %d sample events remain, want some dropped and some kept", len(remaining), len(events))
 		}
-		n, err := s.DeleteEvents(t.Context(), before)
+		dropped, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop", err)
-		if want := len(events) - len(remaining) + 1; n != want {
-			t.Fatalf("%d events were dropped, want %d", n, want)
+		if want := len(events) - len(remaining) + 1; dropped != want { // one event of bob
+			t.Fatalf("%d events were dropped, want %d", dropped, want)
 		}
 		for _, query := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
 			if diff := compare.Diff(expectedPage(remaining, query), listEvents(t, s, ann, query)); diff != "" {
 				t.Fatalf("%+v (-want +got):\n%s", query, diff)
 			}
 		}
-		deleted, err := s.DeleteEvents(t.Context(), before)
+		dropped, err = s.DeleteEvents(t.Context(), before)
 		must(t, "drop again", err)
-		if deleted != 0 {
-			t.Fatalf("the second call dropped %d events, want none", deleted)
+		if dropped != 0 {
+			t.Fatalf("the second call dropped %d events, want none", dropped)
 		}
 	})
 }
@@ -248,18 +245,19 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		dropped, kept := newEvent(1, 1, dayStart.Add(-time.Hour)), newEvent(2, 1, dayStart.Add(time.Hour))
-		storeEvents(t, s, ann, dropped, kept)
-		n, err := s.DeleteEvents(t.Context(), dayStart.Add(23*time.Hour))
+		ofDayBefore, ofDay := newEvent(1, 1, dayStart.Add(-time.Hour)), newEvent(2, 1, dayStart.Add(time.Hour))
+		storeEvents(t, s, ann, ofDayBefore, ofDay)
+		dropped, err := s.DeleteEvents(t.Context(), dayStart.Add(23*time.Hour))
 		must(t, "drop", err)
-		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); n != 1 || page.Total != 1 {
-			t.Fatalf("%d events were dropped and %d are left, want 1 and 1", n, page.Total)
+		page := listEvents(t, s, ann, ports.EventQuery{Limit: 9})
+		if dropped != 1 || page.Total != 1 || len(page.Events) != 1 || page.Events[0].ID != ofDay.ID {
+			t.Fatalf("%d events were dropped and %+v are left, want 1 dropped and only %+v left", dropped, page.Events, ofDay)
 		}
 	})
 }
 
-// requireHealth checks the result of SendHealth at a time. The argument laggingBefore of SendHealth
-// is one hour earlier.
+// requireHealth checks the result of SendHealth at a time. Tenants that were last counted more than
+// an hour before this time are lagging.
 func requireHealth(t testing.TB, label string, s *Store, at time.Time, want ports.SendHealth) {
 	t.Helper()
 	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
@@ -270,6 +268,7 @@ func requireHealth(t testing.TB, label string, s *Store, at time.Time, want port
 	}
 }
 
+// setTenantLimit adds a policy for the whole tenant.
 func (fixture sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
 	t.Helper()
 	p, err := s.ReservePolicy(t.Context(), fixture.owner, fixture.guid, sendlimit.TenantWide, now)
@@ -280,25 +279,25 @@ func (fixture sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
 
 func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		fixture := newSendLimitFixture(t, s, "ann", 1)
-		other := newSendLimitFixture(t, s, "bob", 2)
-		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
+		annFixture := newSendLimitFixture(t, s, "ann", 1)
+		bobFixture := newSendLimitFixture(t, s, "bob", 2)
+		requireHealth(t, "no tenant is due yet", s, now.Add(-time.Second), ports.SendHealth{})
 		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{OldestDue: now})
-		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
-		claim := fixture.claim(t, s)
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), bobFixture.claim(t, s), dueTime.Add(time.Minute)))
+		claim := annFixture.claim(t, s)
 		requireHealth(t, "claimed by a pass", s, dueTime, ports.SendHealth{})
-		requireHealth(t, "only the other tenant is due", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Minute)})
+		requireHealth(t, "only the tenant of bob is due", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Minute)})
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Second)))
 		requireHealth(t, "both tenants are due", s, dueTime.Add(time.Hour), ports.SendHealth{OldestDue: dueTime.Add(time.Second)})
 	})
 }
 
-func TestTenantThatSetTimeZoneMadeDueHasWaitedSinceItsConnection(t *testing.T) {
+func TestTenantWaitsSinceItsConnectionAfterItsTimeZoneIsSet(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set time zone", err)
-		requireHealth(t, "its time zone was set", s, dueTime, ports.SendHealth{OldestDue: now})
+		requireHealth(t, "after the time zone was set", s, dueTime, ports.SendHealth{OldestDue: now})
 	})
 }
 
@@ -313,8 +312,8 @@ func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 3)
 		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{LimitedTenants: 1})
 		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
-		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
-		requireLeaseHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), claim, ahead))
+		countsOfFastClock := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart}}}}
+		requireLeaseHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), claim, countsOfFastClock))
 		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
@@ -324,14 +323,17 @@ func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
 	})
 }
 
-func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
+// TestTenantWithoutCountedMailboxesIsLaggingAfterDayWithoutPass checks a tenant whose pass
+// counted no mailbox. Only its mark shows when it had the pass, and may be maxMarkLag behind.
+func TestTenantWithoutCountedMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		fixture.setTenantLimit(t, s)
 		claim := fixture.claim(t, s)
 		requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
-		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{LimitedTenants: 1})
-		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
+		laggingFrom := dayStart.Add(maxMarkLag + time.Hour) // requireHealth subtracts an hour
+		requireHealth(t, "within the day", s, laggingFrom, ports.SendHealth{LimitedTenants: 1})
+		requireHealth(t, "after the day", s, laggingFrom.Add(time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 	})
 }
 
@@ -368,25 +370,24 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 	})
 }
 
-// TestDaysOfEventsAreReadFromIndex checks that retention does not scan the counts of all tenants.
+// TestDaysOfEventsAreReadFromIndex stores 2,000 counts, of which one in 100 is the count of a whole
+// account. The query for the days that retention drops must not scan the counts of tenants.
 func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migratedStore(t, url(t))
 		var owners []string
 		for n := range 50 {
-			account, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
-			must(t, "create account", err)
-			owners = append(owners, accountKey(account.ID))
+			owners = append(owners, accountKey(newAccount(t, s, fmt.Sprint("ann", n))))
 		}
 		counted := map[eventCountRow]int{}
 		for n := range 2000 {
-			guid := fmt.Sprintf("10000000-0000-4000-8000-%012d", n)
+			tenantGUID := string(guid(n))
 			if n%100 == 0 {
-				guid = ident.Zero
+				tenantGUID = ident.Zero
 			}
-			counted[eventCountRow{AccountID: owners[n%50], TenantGUID: guid, Action: "blocked", Span: day, Starts: int64(n) * day}] = 1
+			counted[eventCountRow{AccountID: owners[n%len(owners)], TenantGUID: tenantGUID, Action: "blocked", Span: day, Starts: int64(n) * day}] = 1
 		}
-		must(t, "in transaction", s.inTransaction(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
+		must(t, "add counts", s.inTransaction(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
 		execSQL(t, s, "ANALYZE enforcement_counts")
 		explain := "EXPLAIN QUERY PLAN "
 		if database.IsPostgres(s.db) {
@@ -408,7 +409,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 		}
 		must(t, "read rows", rows.Err())
 		if text := strings.Join(plan, "\n"); !strings.Contains(text, "enforcement_counts_days") {
-			t.Errorf("the query of the days does not use the index enforcement_counts_days:\n%s", text)
+			t.Errorf("the plan of the query does not have the index enforcement_counts_days:\n%s", text)
 		}
 	})
 }
@@ -420,61 +421,57 @@ func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 		hook := &cancelBefore{}
 		s := migratedStore(t, url(t), hook)
 		ann := newAccount(t, s, "ann")
-		requireCut := func(want int, call func(ctx context.Context) error) {
+		requireCountsAfterCut := func(want int, call func(ctx context.Context) error) {
 			t.Helper()
 			hook.cutOff(t, `INSERT INTO "enforcement_counts"`, call)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != want || len(page.Events) != want {
 				t.Fatalf("the page has %d events, and the total is %d, want %d", len(page.Events), page.Total, want)
 			}
 		}
-		requireCut(0, func(ctx context.Context) error {
+		requireCountsAfterCut(0, func(ctx context.Context) error {
 			return s.RecordEvents(ctx, ann, []sendlimit.Event{newEvent(0, 1, now)})
 		})
 		storeEvents(t, s, ann, newEvent(0, 1, now))
-		requireCut(1, func(ctx context.Context) error { _, err := s.DeleteEvents(ctx, now.Add(72*time.Hour)); return err })
+		requireCountsAfterCut(1, func(ctx context.Context) error { _, err := s.DeleteEvents(ctx, now.Add(72*time.Hour)); return err })
 	})
 }
 
-// TestEventsAreDroppedInBatches checks that the counts are right if retention stops between two
-// transactions.
+// TestEventsAreDroppedInBatches drops the events of a day in batches of two. The counts must be
+// right after each batch, because retention can stop between two transactions.
 func TestEventsAreDroppedInBatches(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migratedStore(t, url(t))
-		ctx, at := t.Context(), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
-		account, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)
-		must(t, "create account", err)
-		guid := tenant.GUID("10000000-0000-4000-8000-000000000001")
-		_, err = s.Attach(ctx, account.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
-		must(t, "attach", err)
+		ann, at := newAccount(t, s, "ann"), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
+		attachTenant(t, s, ann, 1)
 		var events []sendlimit.Event
 		for n := range 7 { // six events within two hours of a day, and one on the next day
-			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
+			e := sendlimit.Event{Tenant: guid(1), Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}
 		events[6] = withIDAt(events[6], at.Add(time.Hour))
-		must(t, "record events", s.RecordEvents(ctx, account.ID, events))
+		storeEvents(t, s, ann, events...)
 		starts := at.Truncate(24 * time.Hour).Unix()
 		for _, want := range []int{2, 2, 2, 0} {
-			n, err := s.dropEventBatch(ctx, eventCountRow{AccountID: accountKey(account.ID), Starts: starts}, 2)
+			n, err := s.dropEventBatch(t.Context(), eventCountRow{AccountID: accountKey(ann), Starts: starts}, 2)
 			must(t, "drop event batch", err)
 			if n != want {
 				t.Fatalf("%d events were dropped, want %d", n, want)
 			}
 			events = events[n:]
-			for _, query := range []ports.EventQuery{{Limit: 9}, {Tenant: guid, Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
+			for _, query := range []ports.EventQuery{{Limit: 9}, {Tenant: guid(1), Limit: 9}, {Action: sendlimit.Unblocked, Limit: 9}} {
 				remaining := 0
 				for _, e := range events {
 					if query.Action == "" || query.Action == e.Action {
 						remaining++
 					}
 				}
-				if page, err := s.Events(ctx, account.ID, query); err != nil || page.Total != remaining || len(page.Events) != remaining {
+				if page, err := s.Events(t.Context(), ann, query); err != nil || page.Total != remaining || len(page.Events) != remaining {
 					t.Fatalf("%+v: the page has %d events, and the total is %d, want %d (%v)", query, len(page.Events), page.Total, remaining, err)
 				}
 			}
 		}
-		if days, err := s.db.NewSelect().Model((*eventCountRow)(nil)).Count(ctx); err != nil || days != 4 {
-			t.Fatalf("%d counts are left, want the 4 counts of one event (%v)", days, err)
+		if left, err := s.db.NewSelect().Model((*eventCountRow)(nil)).Count(t.Context()); err != nil || left != 4 {
+			t.Fatalf("%d counts are left (%v), want the 4 counts of one event", left, err)
 		}
 	})
 }

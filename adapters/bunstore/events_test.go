@@ -31,8 +31,8 @@ func emitEvents(t testing.TB, s *Store, owner access.AccountID, events ...event.
 	}))
 }
 
-func domainEvent(guid tenant.GUID, id string, kind event.Type) event.Event {
-	return event.Event{Type: kind, Tenant: guid, Subject: event.Subject{Type: event.Domain, ID: id}, Data: map[string]string{"domain_id": id}}
+func domainEvent(id tenant.GUID, domainID string, eventType event.Type) event.Event {
+	return event.Event{Type: eventType, Tenant: id, Subject: event.Subject{Type: event.Domain, ID: domainID}, Data: map[string]string{"domain_id": domainID}}
 }
 
 func TestEventsAreNumberedForEachAccount(t *testing.T) {
@@ -42,12 +42,12 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainAdded), domainEvent(guid1, "d1", event.DomainVerified), domainEvent(guid2, "d2", event.DomainAdded))
 		emitEvents(t, s, accountB, domainEvent(guid1, "d1", event.DomainAdded))
 		emitEvents(t, s, accountA, domainEvent(guid1, "d1", event.DomainRemoved))
-		for _, tt := range []struct {
-			name    string
-			query   ports.LogQuery
-			want    []string
-			next    int64
-			hasMore bool
+		for _, tc := range []struct {
+			name     string
+			query    ports.LogQuery
+			want     []string // sequence number, domain, type and version of each event
+			wantNext int64
+			wantMore bool
 		}{
 			{"all", ports.LogQuery{After: ports.FromOldest, Limit: 10}, []string{"1 d1 domain.added 1", "2 d1 domain.verified 2", "3 d2 domain.added 1", "4 d1 domain.removed 3"}, 4, false},
 			{"a page", ports.LogQuery{After: 1, Limit: 2}, []string{"2 d1 domain.verified 2", "3 d2 domain.added 1"}, 3, true},
@@ -56,14 +56,14 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{guid1, guid2}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
 			{"the end", ports.LogQuery{After: 4, Limit: 10}, nil, 4, false},
 		} {
-			page, err := s.LoggedEvents(t.Context(), accountA, tt.query)
-			must(t, tt.name, err)
+			page, err := s.LoggedEvents(t.Context(), accountA, tc.query)
+			must(t, tc.name, err)
 			var got []string
 			for _, e := range page.Events {
 				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
 			}
-			if !slices.Equal(got, tt.want) || page.Next != tt.next || page.More != tt.hasMore {
-				t.Errorf("%s: got %q, next %d, more %v, want %q, next %d, more %v", tt.name, got, page.Next, page.More, tt.want, tt.next, tt.hasMore)
+			if !slices.Equal(got, tc.want) || page.Next != tc.wantNext || page.More != tc.wantMore {
+				t.Errorf("%s: got %q, next %d, more %v, want %q, next %d, more %v", tc.name, got, page.Next, page.More, tc.want, tc.wantNext, tc.wantMore)
 			}
 		}
 	})
@@ -116,8 +116,8 @@ func TestPagesOfFilteredLogMatchTheLog(t *testing.T) {
 
 // TestPagesOfManyRangesMatchTheFilteredLog reads a log whose wanted events are rare at the
 // beginning and frequent later. Where they are frequent, the next events of the tenants fill a
-// page. Where they are rare, the ranges are merged. There are more ranges than maxMergedRanges, and
-// some have no event.
+// page. Where they are rare, the store merges the ranges (see logRange). The filter has more ranges
+// than maxMergedRanges, and some ranges have no event.
 func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 	const size, rareUntil = 4500, 2500
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -134,10 +134,10 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 		}
 		for chunk := range slices.Chunk(rows, batchSize) {
 			_, err := s.db.NewInsert().Model(&chunk).Exec(t.Context())
-			must(t, "insert", err)
+			must(t, "insert events", err)
 		}
 		_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: size}).Exec(t.Context())
-		must(t, "insert", err)
+		must(t, "insert the log", err)
 		for _, after := range []int64{0, 1, 400, 499, 500, 2000, rareUntil - 100, rareUntil, size - 20, size} {
 			for _, limit := range []int{1, 20, 100} {
 				query := ports.LogQuery{After: after, Limit: limit, Types: wantedTypes[:13+random.IntN(8)], Tenants: append(guids(0, 8), guid(100))}
@@ -160,7 +160,7 @@ func TestPagesOfManyRangesMatchTheFilteredLog(t *testing.T) {
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 100, Types: wantedTypes, Tenants: guids(100, 10)})
 		must(t, "read", err)
 		if len(page.Events) > 0 || page.More || page.Next != size {
-			t.Errorf("tenants without events: got %+v, want no event and the cursor of the end", page)
+			t.Errorf("tenants without events: got %+v, want no event, and the end of the log as the cursor", page)
 		}
 	})
 }
@@ -172,15 +172,15 @@ func TestReadersOfLogMissNoEvent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
 		var wg sync.WaitGroup
-		for w := range writers {
+		for writer := range writers {
 			wg.Go(func() {
 				for i := range rounds {
-					emitEvents(t, s, owner, domainEvent(tenant.NoGUID, fmt.Sprintf("d%d", w), event.DomainHealthChanged), domainEvent("", fmt.Sprint(w, i), event.DomainAdded))
+					emitEvents(t, s, owner, domainEvent(tenant.NoGUID, fmt.Sprintf("d%d", writer), event.DomainHealthChanged), domainEvent("", fmt.Sprint(writer, i), event.DomainAdded))
 				}
 			})
 		}
 		var sequences []int64
-		for after := ports.FromOldest; len(sequences) < 2*writers*rounds; {
+		for after := ports.FromOldest; len(sequences) < 2*writers*rounds && !t.Failed(); { // each round writes two events
 			page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: after, Limit: 7})
 			must(t, "read", err)
 			for _, e := range page.Events {
@@ -201,14 +201,14 @@ func TestReadersOfLogMissNoEvent(t *testing.T) {
 // longer. A cursor at the end of the log is accepted.
 func TestCursorAfterTheEndIsRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
-		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainAdded))
-		emitEvents(t, s, other, domainEvent("", "d2", event.DomainAdded), domainEvent("", "d3", event.DomainAdded))
-		page, err := s.LoggedEvents(t.Context(), other, ports.LogQuery{After: ports.FromOldest, Limit: 10})
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		emitEvents(t, s, ann, domainEvent("", "d1", event.DomainAdded))
+		emitEvents(t, s, bob, domainEvent("", "d2", event.DomainAdded), domainEvent("", "d3", event.DomainAdded))
+		bobsPage, err := s.LoggedEvents(t.Context(), bob, ports.LogQuery{After: ports.FromOldest, Limit: 10})
 		must(t, "read", err)
-		_, err = s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: page.Next, Limit: 10})
-		requireRefusal(t, "read with a cursor of another account", err, fault.InvalidRequest)
-		end, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 10})
+		_, err = s.LoggedEvents(t.Context(), ann, ports.LogQuery{After: bobsPage.Next, Limit: 10})
+		requireRefusal(t, "read with a cursor of bob", err, fault.InvalidRequest)
+		end, err := s.LoggedEvents(t.Context(), ann, ports.LogQuery{After: 1, Limit: 10})
 		must(t, "read at the end", err)
 		if len(end.Events) != 0 || end.Next != 1 {
 			t.Errorf("at the end: got %+v, want no event and the same cursor", end)
@@ -235,7 +235,7 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 }
 
 // TestDroppedSequenceNeverFalls drops event 1 of a log after a concurrent call has dropped the
-// events 2 and 3. The dropped sequence of the log must stay 3.
+// events 2 and 3. The dropped sequence of the log must stay 3, so that the cursor 2 is refused.
 func TestDroppedSequenceNeverFalls(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
@@ -250,7 +250,7 @@ func TestDroppedSequenceNeverFalls(t *testing.T) {
 }
 
 // TestLogIsDroppedByWholeDays checks that DropEvents deletes only the events of days that have
-// ended, in the order of the log. It deletes a long log in several batches.
+// ended. The log has more such events than DropEvents deletes in one batch.
 func TestLogIsDroppedByWholeDays(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -275,13 +275,14 @@ func TestLogIsDroppedByWholeDays(t *testing.T) {
 		page, err := s.LoggedEvents(t.Context(), ann, ports.LogQuery{After: ports.FromOldest, Limit: 5})
 		must(t, "read", err)
 		if len(page.Events) != 1 || page.Events[0].Sequence != dropBatch+2 {
-			t.Fatalf("the log is %+v, want only the event %d", page, dropBatch+2)
+			t.Fatalf("the page of the log is %+v, want only the event %d", page, dropBatch+2)
 		}
 	})
 }
 
-// TestPositionAtFindsTheFirstEvent stores events whose times are nearly in order. It compares the
-// result of positionAt for random times with a search through all events.
+// TestPositionAtFindsTheFirstEvent stores events whose times are out of order by less than
+// maxDisorder. It compares the result of positionAt for random times with a search through all
+// events.
 func TestPositionAtFindsTheFirstEvent(t *testing.T) {
 	const size, dropped = 300, 20
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -307,7 +308,7 @@ func TestPositionAtFindsTheFirstEvent(t *testing.T) {
 			must(t, "find position", s.db.RunRead(t.Context(), "find position", func(ctx context.Context, db bun.IDB) error {
 				got, err := positionAt(ctx, db, log, at)
 				if got != want {
-					t.Errorf("%s: position %d, want %d", at, got, want)
+					t.Errorf("the position at %s is %d, want %d", at, got, want)
 				}
 				return err
 			}))

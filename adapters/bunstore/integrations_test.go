@@ -41,7 +41,7 @@ func requireIntegrations(t testing.TB, s *Store, owner access.AccountID, want ..
 	got, err := s.Integrations(t.Context(), owner)
 	must(t, "list integrations", err)
 	if len(got) != len(want) || len(got) > 0 && !cmp.Equal(got, want) {
-		t.Fatalf("the integrations of %q (-want +got):\n%s", owner, cmp.Diff(want, got))
+		t.Fatalf("the integrations of the account %s (-want +got):\n%s", owner, cmp.Diff(want, got))
 	}
 }
 
@@ -80,8 +80,8 @@ func TestIntegrationsAreListedNewestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		requireIntegrations(t, s, ann)
-		third, first, bobs := addIntegration(t, s, ann, 3), addIntegration(t, s, ann, 1), addIntegration(t, s, bob, 2)
-		requireIntegrations(t, s, ann, third, first)
+		annsNewest, annsOldest, bobs := addIntegration(t, s, ann, 3), addIntegration(t, s, ann, 1), addIntegration(t, s, bob, 2)
+		requireIntegrations(t, s, ann, annsNewest, annsOldest)
 		requireIntegrations(t, s, bob, bobs)
 	})
 }
@@ -89,13 +89,13 @@ func TestIntegrationsAreListedNewestFirst(t *testing.T) {
 func TestSaveIntegrationChangesOnlyResultOfTest(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		want, other := addIntegration(t, s, ann, 1), addIntegration(t, s, ann, 2)
+		want, notSaved := addIntegration(t, s, ann, 1), addIntegration(t, s, ann, 2)
 		saved := withAllFieldsChanged(want)
 		must(t, "save", s.SaveIntegration(t.Context(), saved, nil))
 		want.Status, want.HasError, want.Workspace = saved.Status, saved.HasError, saved.Workspace
 		want.LastTestedAt, want.RefreshedAt, want.UpdatedAt = saved.LastTestedAt, saved.RefreshedAt, saved.UpdatedAt
 		requireIntegration(t, s, want, 1)
-		requireIntegration(t, s, other, 2)
+		requireIntegration(t, s, notSaved, 2)
 	})
 }
 
@@ -120,9 +120,9 @@ func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
 		want.RefreshedAt, want.UpdatedAt, want.Observed = minute(5), minute(5), integration.Observed{}
 		requireIntegration(t, s, want, 1)
 
-		slow := withWorkspaceName("old", 1, loaded.AfterSuccess(minute(1)))
-		slow.LastTestedAt, slow.UpdatedAt = minute(2), minute(2)
-		must(t, "save an older test", s.SaveIntegration(t.Context(), slow, nil))
+		olderTest := withWorkspaceName("old", 1, loaded.AfterSuccess(minute(1)))
+		olderTest.LastTestedAt, olderTest.UpdatedAt = minute(2), minute(2)
+		must(t, "save an older test", s.SaveIntegration(t.Context(), olderTest, nil))
 		requireIntegration(t, s, want, 1)
 
 		must(t, "save a newer call", s.SaveIntegration(t.Context(), loaded.AfterSuccess(minute(6)), nil))
@@ -178,7 +178,7 @@ func TestForeignAndUnknownIntegrationsGetSameAnswer(t *testing.T) {
 		} {
 			requireRefusal(t, label, call(i.ID), fault.IntegrationNotFound)
 			requireSameError(t, label, call(i.ID), call(integrationID(9)))
-			requireSameError(t, label+" by nonsense", call(i.ID), call("x"))
+			requireSameError(t, label+" by a malformed id", call(i.ID), call("x"))
 		}
 		requireIntegration(t, s, i, 1)
 	})
@@ -240,9 +240,10 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// requireCommitted checks changes that store an answer for an Idempotency-Key. If another attempt
-// has taken the key over, a change must fail and store nothing. The function unchanged checks that
-// nothing is stored. If the attempt still holds the key, the change must also store the answer.
+// requireCommitted checks changes that store an answer for an Idempotency-Key. If a different
+// attempt has taken the key over, a change must fail and store nothing. The function unchanged
+// checks that nothing is stored. If the attempt still holds the key, the change must also store the
+// answer.
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(storedAnswer *ports.StoredAnswer) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
@@ -263,8 +264,8 @@ func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes ma
 		key++
 		claim := newClaim(owner, key)
 		must(t, label, change(newStoredAnswer(claim, mustClaim(t, s, claim))))
-		if r := requireRecord(t, s, claim.Key); string(r.Answer) != "answer" || r.Leased {
-			t.Fatalf("%s: the record of the key is %+v, want the answer and no lease", label, r)
+		if record := requireRecord(t, s, claim.Key); string(record.Answer) != "answer" || record.Leased {
+			t.Fatalf("%s: the record of the key is %+v, want the answer and no lease", label, record)
 		}
 	}
 }

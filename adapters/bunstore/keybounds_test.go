@@ -54,19 +54,19 @@ func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
 		caller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
-			t.Fatalf("the bounds (-want +got):\n%s", diff)
+			t.Fatalf("the bounds of the key (-want +got):\n%s", diff)
 		}
 		must(t, "rotate", s.RotateKey(t.Context(), key.Account, key.ID, apiKey(key.Account, 2)))
 		caller, err = s.Caller(t.Context(), apiKey(key.Account, 2).Hash)
 		must(t, "caller", err)
 		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
-			t.Fatalf("the bounds (-want +got):\n%s", diff)
+			t.Fatalf("the bounds of the key that replaced it (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestDamagedBoundsPermitNothing checks that a key with bounds that cannot be read does not become
-// a key without bounds.
+// TestDamagedBoundsPermitNothing checks that a request with a key fails if the stored bounds of the
+// key cannot be read. The key must not become a key without bounds.
 func TestDamagedBoundsPermitNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		key := newKey(t, s, newAccount(t, s, "ann"), 1)
@@ -104,23 +104,23 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 			newKey(t, s, ann, n+1)
 		}
 		newKey(t, s, bob, 9)
-		got, q := "", page.Query{Limit: 2}
-		for pages := 1; ; pages++ {
-			p, err := s.KeyPage(t.Context(), ann, q)
+		got, query := "", page.Query{Limit: 2}
+		for pageNumber := 1; ; pageNumber++ {
+			keys, err := s.KeyPage(t.Context(), ann, query)
 			must(t, "list", err)
-			for _, key := range p.Entries {
-				got += key.ID[len(key.ID)-1:]
+			for _, key := range keys.Entries {
+				got += key.ID[len(key.ID)-1:] // the number of the key
 			}
 			got += " "
-			if q.After = p.Next; q.After == "" {
+			if query.After = keys.Next; query.After == "" {
 				break
 			}
-			if pages > 3 {
-				t.Fatalf("after the pages %q there are more pages, want 3", got)
+			if pageNumber == 3 {
+				t.Fatalf("more pages follow the pages %q, want 3 pages", got)
 			}
 		}
-		if got != "54 32 1 " {
-			t.Fatalf("the pages are %q, want \"54 32 1 \"", got)
+		if want := "54 32 1 "; got != want {
+			t.Fatalf("the pages are %q, want %q", got, want)
 		}
 	})
 }
@@ -128,6 +128,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 // secretHash returns the hash of the nth new secret of a key.
 func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
 
+// renewedKey returns the key with its nth new secret, which is created at a time.
 func renewedKey(key access.Key, n byte, at time.Time) access.Key {
 	key.Hash, key.Form, key.Hint, key.CreatedAt = secretHash(n), access.Live, "efgh", at
 	return key
@@ -146,7 +147,7 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 		newCaller, err := s.Caller(t.Context(), secretHash(1))
 		must(t, "new secret", err)
 		if oldCaller.KeyID != key.ID || newCaller.KeyID != key.ID || !oldCaller.SecretUntil.Equal(until) || !newCaller.SecretUntil.IsZero() {
-			t.Fatalf("the caller with the old secret is %+v and with the new secret %+v, want the same key, and an expiry of the old secret", oldCaller, newCaller)
+			t.Fatalf("the caller with the old secret is %+v and with the new secret %+v, want the same key, and only the old secret with an expiry", oldCaller, newCaller)
 		}
 		stored, err := s.AccountKey(t.Context(), ann, key.ID)
 		must(t, "find", err)
@@ -156,13 +157,13 @@ func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
 	})
 }
 
-// TestRenewalShortensEarlierOverlaps checks that only one secret is valid after a rotation without
-// overlap, and that expired secrets are deleted.
+// TestRenewalShortensEarlierOverlaps checks that a renewal with a shorter overlap also applies to
+// earlier secrets of the key. After a renewal without overlap, only the new secret must be valid.
 func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		key, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
-		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, other.ID, renewedKey(other, 9, now), now.Add(72*time.Hour), nil))
+		key, otherKey := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, otherKey.ID, renewedKey(otherKey, 9, now), now.Add(72*time.Hour), nil))
 		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), now.Add(72*time.Hour), nil))
 		must(t, "renew again", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 2, now), now.Add(time.Hour), nil))
 		firstCaller, err := s.Caller(t.Context(), key.Hash)
@@ -175,7 +176,7 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 			_, err := s.Caller(t.Context(), hash)
 			requireRefusal(t, "an old secret", err, fault.InvalidAPIKey)
 		}
-		for _, hash := range [][32]byte{secretHash(3), secretHash(9), other.Hash} {
+		for _, hash := range [][32]byte{secretHash(3), secretHash(9), otherKey.Hash} {
 			_, err := s.Caller(t.Context(), hash)
 			must(t, "a valid secret", err)
 		}
@@ -203,13 +204,13 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 	})
 }
 
-func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
+func TestKeyOfDifferentAccountIsUnknown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		key := newKey(t, s, ann, 1)
 		for _, id := range []string{key.ID, strings.ToUpper(key.ID), "nonsense", ""} {
 			_, err := s.AccountKey(t.Context(), bob, id)
-			requireRefusal(t, "find", err, fault.KeyNotFound)
+			requireRefusal(t, "find the key "+id, err, fault.KeyNotFound)
 		}
 		requireRefusal(t, "renew", s.RenewKeySecret(t.Context(), bob, key.ID, renewedKey(key, 1, now), now, nil), fault.KeyRevoked)
 	})
@@ -224,17 +225,17 @@ func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 		errs := concurrently(concurrency, func(i int) error {
 			return s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, byte(i+1), now), now.Add(time.Hour), nil)
 		})
-		current := 0
+		currentCount := 0
 		for i, err := range errs {
 			must(t, "renew", err)
 			caller, err := s.Caller(t.Context(), secretHash(byte(i+1)))
 			must(t, "caller", err)
 			if caller.SecretUntil.IsZero() {
-				current++
+				currentCount++
 			}
 		}
-		if current != 1 {
-			t.Fatalf("%d secrets have no expiry, want 1", current)
+		if currentCount != 1 {
+			t.Fatalf("%d secrets have no expiry, want 1", currentCount)
 		}
 	})
 }

@@ -52,15 +52,15 @@ func TestSaveMailboxKeepsLimitCountAndBlock(t *testing.T) {
 func TestMailboxesAreListedByAddressOnceTheyExist(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
-		empty, err := s.Mailboxes(t.Context(), ann, guid(1))
+		noneYet, err := s.Mailboxes(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		hidden := addMailbox(t, s, ann, d, "a", mailbox.Creating)
 		addMailbox(t, s, ann, d, "c", mailbox.Created)
 		addMailbox(t, s, ann, d, "b", mailbox.Ready)
 		list, err := s.Mailboxes(t.Context(), ann, guid(1))
 		must(t, "list", err)
-		if len(empty) != 0 || len(list) != 2 || list[0].Address != "b@contoso.test" || list[1].Address != "c@contoso.test" {
-			t.Fatalf("got %+v, want b and c; the list before was %+v, want none", list, empty)
+		if len(noneYet) != 0 || len(list) != 2 || list[0].Address != "b@contoso.test" || list[1].Address != "c@contoso.test" {
+			t.Fatalf("the mailboxes are %+v, want b and c; before any was stored they were %+v, want none", list, noneYet)
 		}
 		_, err = s.Mailbox(t.Context(), ann, guid(1), hidden.ID)
 		requireRefusal(t, "a mailbox that is being created", err, fault.MailboxNotFound)
@@ -75,7 +75,7 @@ func TestForeignMailboxGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		unknown := m
 		unknown.ID, unknown.TenantGUID, unknown.DomainID = string(unknownGUID), unknownGUID, string(unknownGUID)
-		for name, tt := range map[string]struct {
+		for name, tc := range map[string]struct {
 			code fault.Code
 			call func(owner access.AccountID, target mailbox.Mailbox) error
 		}{
@@ -98,14 +98,14 @@ func TestForeignMailboxGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 				return s.SetSendLimit(t.Context(), owner, target.ID, 5, now)
 			}},
 		} {
-			foreign := tt.call(bob, m)
-			requireRefusal(t, name, foreign, tt.code)
-			requireSameError(t, name, foreign, tt.call(ann, unknown))
+			foreign := tc.call(bob, m)
+			requireRefusal(t, name, foreign, tc.code)
+			requireSameError(t, name, foreign, tc.call(ann, unknown))
 		}
 		_, err := s.Mailbox(t.Context(), bob, guid(2), m.ID)
-		requireRefusal(t, "at the other tenant", err, fault.MailboxNotFound)
+		requireRefusal(t, "mailbox at a different tenant", err, fault.MailboxNotFound)
 		_, err = s.Mailbox(t.Context(), ann, guid(1), "nonsense")
-		requireRefusal(t, "malformed", err, fault.MailboxNotFound)
+		requireRefusal(t, "mailbox with a malformed id", err, fault.MailboxNotFound)
 	})
 }
 
@@ -115,7 +115,7 @@ func TestMailboxBelongsToOneTenantOfAccount(t *testing.T) {
 		m := addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		attachTenant(t, s, ann, 2)
 		_, err := s.Mailbox(t.Context(), ann, guid(2), m.ID)
-		requireRefusal(t, "at the other tenant", err, fault.MailboxNotFound)
+		requireRefusal(t, "mailbox at a different tenant", err, fault.MailboxNotFound)
 	})
 }
 
@@ -130,7 +130,7 @@ func TestReservedMailboxesAreReturnedInOrderOfRequest(t *testing.T) {
 			isExisting := want == existing.Address
 			if m.Address != want || m.JustReserved == isExisting || (m.ID == existing.ID) != isExisting || m.DomainID != d.ID ||
 				m.TenantGUID != guid(1) || m.TenantName != "Contoso" || m.DomainName != d.Name || m.ID == "" {
-				t.Fatalf("reservation %d is %+v, want %s of %s, new: %v", i, m, want, d.Name, !isExisting)
+				t.Fatalf("reservation %d is %+v, want the mailbox %s of %s, which is new: %v", i, m, want, d.Name, !isExisting)
 			}
 		}
 		if got[0].Stage != mailbox.Reserved || got[0].Provisioned || got[0].DisplayName != "Name of z" {
@@ -151,7 +151,7 @@ func TestAtLimitExistingMailboxesAreReturned(t *testing.T) {
 			must(t, "reserve", err)
 		}
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "d"), 3, now)
-		requireRefusal(t, "one more", err, fault.MailboxLimitReached)
+		requireRefusal(t, "reserve a fourth mailbox", err, fault.MailboxLimitReached)
 	})
 }
 
@@ -162,7 +162,7 @@ func TestRequestThatExceedsLimitStoresNoMailbox(t *testing.T) {
 		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "b", "c", "d"), 3, now)
 		requireRefusal(t, "reserve", err, fault.MailboxLimitReached)
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "b", "e"), 3, now)
-		must(t, "two that fit", err)
+		must(t, "reserve two mailboxes, which fit", err)
 		if !got[0].JustReserved || !got[1].JustReserved {
 			t.Fatalf("got %+v, want two new mailboxes, because the refused request stored none", got)
 		}
@@ -174,9 +174,9 @@ func TestDiscoveredMailboxesCountTowardsLimit(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		saveDiscovery(t, s, ann, nil, platformMailboxes("x@contoso.test", "y@contoso.test", "other@elsewhere.test"))
 		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b"), 3, now)
-		requireRefusal(t, "two more", err, fault.MailboxLimitReached)
+		requireRefusal(t, "reserve two more mailboxes", err, fault.MailboxLimitReached)
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
-		must(t, "one more", err)
+		must(t, "reserve one more mailbox", err)
 	})
 }
 
@@ -185,38 +185,38 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
 		unreleased := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			stage      mailbox.Stage
 			isReleased bool
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
-			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
-			reserve := func() time.Time {
-				rows, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, string(tt.stage)), mailbox.MaxPerDomain, now)
+			m := addMailbox(t, s, ann, d, string(tc.stage), tc.stage)
+			reserve := func() (reservedAt time.Time) {
+				reserved, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, string(tc.stage)), mailbox.MaxPerDomain, now)
 				must(t, "reserve again", err)
-				return rows[0].ReservedAt
+				return reserved[0].ReservedAt
 			}
 			firstReservedAt, lastReservedAt := reserve(), reserve()
-			if firstReservedAt.Before(lastReservedAt) != tt.isReleased {
-				t.Fatalf("%s: reserved at %s and then at %s; want a later time: %v", tt.stage, firstReservedAt, lastReservedAt, tt.isReleased)
+			if firstReservedAt.Before(lastReservedAt) != tc.isReleased {
+				t.Fatalf("%s: reserved at %s and then at %s, want a later time: %v", tc.stage, firstReservedAt, lastReservedAt, tc.isReleased)
 			}
 			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, lastReservedAt))
-			if tt.isReleased {
+			if tc.isReleased {
 				must(t, "release of the first reservation", s.ReleaseMailbox(t.Context(), ann, m.ID, firstReservedAt))
 			}
-			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
+			must(t, "set the limit of the mailbox that was not released", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
 			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, lastReservedAt))
-			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.isReleased {
-				t.Fatalf("%s: saving after the release returns %v, but the mailbox must be released: %v", tt.stage, err, tt.isReleased)
+			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tc.isReleased {
+				t.Fatalf("%s: SaveMailbox after the release returned %v, want an error: %v", tc.stage, err, tc.isReleased)
 			}
 		}
-		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, unreleased))
+		must(t, "save the mailbox of which no reservation was released", s.SaveMailbox(t.Context(), ann, unreleased))
 	})
 }
 
 // TestReleasedMailboxIsUnblocked releases the reservations of two mailboxes that a discovery missed
-// and a request reserved again. One is blocked, and the outcome of the other's block is unknown.
-// The log must show that both mailboxes vanished. The release must record the unblock of the
-// blocked mailbox, and must keep the row of the other.
+// and a request reserved again. The mailbox ada is blocked, and the outcome of a block of bob is
+// unknown. The log must show that both mailboxes vanished. The release must record the unblock of
+// ada, and must keep the intended block of bob.
 func TestReleasedMailboxIsUnblocked(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
@@ -234,9 +234,9 @@ func TestReleasedMailboxIsUnblocked(t *testing.T) {
 		must(t, "reserve again", err)
 		log := readerAtEnd(t, s, fixture.owner)
 		must(t, "release ada", s.ReleaseMailbox(t.Context(), fixture.owner, reserved[0].ID, reserved[0].ReservedAt))
-		log.requireTypes(t, "a blocked mailbox", event.MailboxUnblocked, event.MailboxVanished)
+		log.requireTypes(t, "release of a blocked mailbox", event.MailboxUnblocked, event.MailboxVanished)
 		must(t, "release bob", s.ReleaseMailbox(t.Context(), fixture.owner, reserved[1].ID, reserved[1].ReservedAt))
-		log.requireTypes(t, "a mailbox with an intended block", event.MailboxVanished)
+		log.requireTypes(t, "release of a mailbox with an intended block", event.MailboxVanished)
 		if events := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}).Events; len(events) != 2 || events[0].Action != sendlimit.Unblocked || events[0].Address != fixture.boxes[0].Address {
 			t.Fatalf("the events are %+v, want a block and an unblock of ada", events)
 		}
@@ -258,7 +258,7 @@ func TestConcurrentReservationsOfMailboxesNeverExceedLimit(t *testing.T) {
 		list, err := s.Mailboxes(t.Context(), ann, guid(1))
 		must(t, "list", err)
 		if n := countWinners(t, errs, fault.MailboxLimitReached); n != 3 || len(list) != 3 {
-			t.Fatalf("%d calls succeeded and %d mailboxes are stored, want 3", n, len(list))
+			t.Fatalf("%d calls succeeded and %d mailboxes are stored, want 3 of each", n, len(list))
 		}
 	})
 }
@@ -314,10 +314,10 @@ func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. In one run the reservation locks the
-// domain first, in the other the deletion. Both calls lock the tenant before the domain. With
-// different orders they would deadlock: PostgreSQL would abort one of the transactions, and the
-// store would run it again.
+// TestReservationAndDeletionOfTenantDoNotDeadlock starts a reservation of a mailbox and a deletion of
+// its tenant, in either order. The second call starts while the first call holds its locks. Both
+// calls lock the tenant before the domain. With different orders they would deadlock: PostgreSQL
+// would abort one of the transactions, and the store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -326,35 +326,35 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 			reservationHook, deletionHook := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
 			close(reservationHook.resume)
 			close(deletionHook.resume)
-			setup := migratedStore(t, url)
-			ann, d := newMailDomain(t, setup)
-			reserve := func(hooks ...bun.QueryHook) func() error {
-				s := migratedStore(t, url, hooks...)
+			s := migratedStore(t, url)
+			ann, d := newMailDomain(t, s)
+			reservation := func(hooks ...bun.QueryHook) func() error {
+				hookedStore := migratedStore(t, url, hooks...)
 				return func() error {
-					_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
+					_, err := hookedStore.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
 					return err
 				}
 			}
-			remove := func(hooks ...bun.QueryHook) func() error {
-				s := migratedStore(t, url, hooks...)
-				return func() error { return s.DeleteTenant(t.Context(), ann, guid(1), nil) }
+			deletion := func(hooks ...bun.QueryHook) func() error {
+				hookedStore := migratedStore(t, url, hooks...)
+				return func() error { return hookedStore.DeleteTenant(t.Context(), ann, guid(1), nil) }
 			}
-			firstCall, secondCall := reserve(reservationHook, pauseHook), remove(deletionHook)
+			firstCall, secondCall := reservation(reservationHook, pauseHook), deletion(deletionHook)
 			if !reservationFirst {
-				firstCall, secondCall = remove(deletionHook, pauseHook), reserve(reservationHook)
+				firstCall, secondCall = deletion(deletionHook, pauseHook), reservation(reservationHook)
 			}
-			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
-			go func() { firstEnds <- firstCall() }()
+			firstErr, secondErr := make(chan error, 1), make(chan error, 1)
+			go func() { firstErr <- firstCall() }()
 			<-pauseHook.paused
-			go func() { secondEnds <- secondCall() }()
-			waitForLock(t, setup)
+			go func() { secondErr <- secondCall() }()
+			waitForLock(t, s)
 			close(pauseHook.resume)
-			must(t, "first", <-firstEnds)
-			err := <-secondEnds
+			must(t, "first call", <-firstErr)
+			err := <-secondErr
 			if reservationFirst {
-				must(t, "second", err)
+				must(t, "deletion after the reservation", err)
 			} else {
-				requireRefusal(t, "second", err, fault.DomainNotFound)
+				requireRefusal(t, "reservation after the deletion", err, fault.DomainNotFound)
 			}
 			if reservations, deletions := reservationHook.matches.Load(), deletionHook.matches.Load(); reservations != 1 || deletions != 1 {
 				t.Errorf("the reservation took %d attempts and the deletion %d, want 1 each", reservations, deletions)

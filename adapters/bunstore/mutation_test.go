@@ -21,14 +21,13 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
-// site is a part of this package's source that is replaced. It is an expression that has mutants,
-// or the keyword const of a declaration that must become a variable. A mutant is a wrong expression
-// that a programmer could have written instead of the original.
+// site is a part of this package's source that the test replaces. It is an expression that has
+// mutants, or the keyword const of a declaration that must become a variable. A mutant is a wrong
+// expression that a programmer could have written instead of the original.
 type site struct {
-	file     string
-	pos, end int
-	location string // file, line number and source line, for messages
-	mutants  []string
+	pos, end int      // offsets in the file
+	location string   // file, line number and source line, for messages
+	mutants  []string // none for the keyword const
 }
 
 // ownerCondition matches a condition on the owner, the account that owns a row.
@@ -54,7 +53,7 @@ func (f *sourceFile) add(n ast.Node, mutants ...string) {
 	}
 	position := f.fset.Position(n.Pos())
 	line := bytes.TrimSpace(bytes.Split(f.source, []byte("\n"))[position.Line-1])
-	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, position.Line, line), mutants})
+	f.sites = append(f.sites, site{f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, position.Line, line), mutants})
 }
 
 // visit adds the sites of a node. It reports whether ast.Inspect must visit the node's children.
@@ -93,9 +92,9 @@ func (f *sourceFile) visitAll(exprs []ast.Expr) {
 	}
 }
 
-// withoutCondition returns the mutants of an argument of Where. For each condition on the owner,
-// one mutant lacks this condition. If the argument has other conditions, one more mutant makes the
-// whole argument true for all rows. All mutants keep the placeholders.
+// withoutCondition returns the mutants of an argument of Where. For each condition on the owner, it
+// returns the mutant of withoutOwner. If the argument has other conditions, one more mutant makes
+// the whole argument true for all rows. All mutants keep the placeholders.
 func (f *sourceFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	mutants := withoutOwner(sql)
@@ -256,13 +255,13 @@ func TestEveryConditionIsTested(t *testing.T) {
 	descriptions, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
 	folder, err := os.Getwd()
 	must(t, "find folder", err)
-	write := func(name string, content []byte) {
+	writeToOverlay := func(name string, content []byte) {
 		overlay[filepath.Join(folder, name)] = filepath.Join(dir, name)
 		must(t, "write", os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	write("mutant.go", []byte(choiceSource))
+	writeToOverlay("mutant.go", []byte(choiceSource))
 	for _, f := range sourceFiles(t) {
-		write(f.name, f.mutatedSource(descriptions))
+		writeToOverlay(f.name, f.mutatedSource(descriptions))
 	}
 	for key := range undetectableMutants {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(descriptions)), func(m string) bool { return strings.Contains(m, key) }) {
@@ -274,25 +273,28 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 	overlayJSON, err := json.Marshal(map[string]any{"Replace": overlay})
 	must(t, "encode", err)
-	write("overlay.json", overlayJSON)
+	overlayFile := filepath.Join(dir, "overlay.json")
+	must(t, "write", os.WriteFile(overlayFile, overlayJSON, 0o600))
 	testBinary := filepath.Join(dir, "tests")
-	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", testBinary, ".").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlayFile, "-o", testBinary, ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("compile the mutants: %v\n%s", err, output)
 	}
-	if output, err := runMutant(t, testBinary, 0); err != nil {
+	const original = 0 // no mutant has this number
+	if output, err := runMutant(t, testBinary, original); err != nil {
 		t.Fatalf("the tests fail without a mutant: %v\n%s", err, output)
 	}
-	for n := range len(descriptions) {
-		t.Run(descriptions[n+1], func(t *testing.T) {
+	for number := 1; number <= len(descriptions); number++ {
+		description := descriptions[number]
+		t.Run(description, func(t *testing.T) {
 			t.Parallel()
 			for key, reason := range undetectableMutants {
-				if strings.Contains(descriptions[n+1], key) {
+				if strings.Contains(description, key) {
 					t.Skip(reason)
 				}
 			}
-			if output, err := runMutant(t, testBinary, n+1); err == nil {
-				t.Errorf("no test detects the mutant:\n%s", output)
+			if output, err := runMutant(t, testBinary, number); err == nil {
+				t.Errorf("all tests pass on the mutant, want one that fails:\n%s", output)
 			}
 		})
 	}

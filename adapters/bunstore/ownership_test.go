@@ -17,7 +17,8 @@ import (
 )
 
 // ownedTables contain rows of accounts. A statement must have a condition on the account for each
-// time that it uses such a table, unless it is in statementsOfSeveralAccounts.
+// time that it uses such a table. An INSERT must name the column account_id instead. Statements that
+// contain a key of statementsOfSeveralAccounts need neither.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
@@ -31,8 +32,8 @@ var ownedTables = []string{
 	"webhooks", "webhook_deliveries",
 }
 
-// statementsOfSeveralAccounts lists the statements that need no condition on the account, with the
-// reason.
+// statementsOfSeveralAccounts lists the statements that need no condition on the account. A key is a
+// part of the statement, and the value is the reason.
 var statementsOfSeveralAccounts = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                              "the operator's command asks whether an address is taken",
 	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:                          "the operator's command lists all accounts",
@@ -113,11 +114,12 @@ func missingOwnerCondition(statement string) string {
 type statementSet struct {
 	mu         sync.Mutex
 	statements map[string]bool
-	unlimited  map[string]bool // statements whose context had no deadline
+	// withoutDeadline are statements of the store whose context had no deadline.
+	withoutDeadline map[string]bool
 }
 
 // seenStatements are the statements that the tests ran on the stores of eachStore.
-var seenStatements = statementSet{statements: map[string]bool{}, unlimited: map[string]bool{}}
+var seenStatements = statementSet{statements: map[string]bool{}, withoutDeadline: map[string]bool{}}
 
 type withoutStatementCollectionKey struct{}
 
@@ -136,12 +138,13 @@ func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.statements[withoutValues(e.Query)] = true
-	if _, limited := ctx.Deadline(); !limited && !isStatementOfTest() {
-		s.unlimited[withoutValues(e.Query)] = true
+	if _, hasDeadline := ctx.Deadline(); !hasDeadline && !isStatementOfTest() {
+		s.withoutDeadline[withoutValues(e.Query)] = true
 	}
 }
 
-// isStatementOfTest reports whether a test file called bun, and not a method of the store.
+// isStatementOfTest reports whether a test file called bun, not a method of the store. AfterQuery
+// calls it.
 func isStatementOfTest() bool {
 	callers := make([]uintptr, 64)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)]) // without isStatementOfTest and AfterQuery
@@ -168,37 +171,37 @@ func withoutValues(statement string) string {
 		case last:
 			kept.WriteString(parts[i])
 		case i == 0 || parts[i] != "": // an empty part comes from a doubled quote in a value
-			kept.WriteString(strings.TrimSuffix(parts[i], "X") + "''")
+			kept.WriteString(strings.TrimSuffix(parts[i], "X") + "''") // X'…' is a blob
 		}
 	}
 	return kept.String()
 }
 
-// TestEveryStatementNamesTheOwner checks seenStatements. It is parallel, so it runs after the tests
-// that are not parallel.
+// TestEveryStatementNamesTheOwner checks seenStatements. It is parallel, so that it runs after the
+// tests that are not parallel.
 func TestEveryStatementNamesTheOwner(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
 	for statement := range seenStatements.statements {
-		if exempt(statement, used) {
+		if isExempt(statement, used) {
 			continue
 		}
-		if wrong := missingOwnerCondition(statement); wrong != "" {
-			t.Errorf("%s: %s", wrong, statement)
+		if problem := missingOwnerCondition(statement); problem != "" {
+			t.Errorf("%s, want a condition on the account: %s", problem, statement)
 			continue
 		}
 		for _, mutant := range withoutOneCondition(statement) {
 			if missingOwnerCondition(mutant) == "" {
-				t.Errorf("missingOwnerCondition does not notice that a condition is missing in: %s", mutant)
+				t.Errorf("missingOwnerCondition accepts a statement without one of its conditions: %s", mutant)
 			}
 		}
 	}
 	if flag.Lookup("test.run").Value.String() != "" || flag.Lookup("test.skip").Value.String() != "" {
 		return // only some of the tests ran, so statements are missing
 	}
-	for exception := range statementsOfSeveralAccounts {
-		if !used[exception] {
-			t.Errorf("no statement needs the exception %q", exception)
+	for part := range statementsOfSeveralAccounts {
+		if !used[part] {
+			t.Errorf("statementsOfSeveralAccounts has the key %q, but no statement contains it", part)
 		}
 	}
 }
@@ -207,24 +210,26 @@ func TestEveryStatementNamesTheOwner(t *testing.T) {
 // the tests call the store without one. A database that does not answer would otherwise block a
 // caller forever.
 func TestEveryStatementHasADeadline(t *testing.T) {
-	t.Parallel()
-	for statement := range seenStatements.unlimited {
-		t.Errorf("without a deadline: %s", statement)
+	t.Parallel() // see TestEveryStatementNamesTheOwner
+	for statement := range seenStatements.withoutDeadline {
+		t.Errorf("the context had no deadline, want one for each statement of the store: %s", statement)
 	}
 }
 
-func exempt(statement string, used map[string]bool) bool {
-	for exception := range statementsOfSeveralAccounts {
-		if strings.Contains(statement, exception) {
-			used[exception] = true
+// isExempt reports whether a statement contains a key of statementsOfSeveralAccounts, and adds the
+// key to used.
+func isExempt(statement string, used map[string]bool) bool {
+	for part := range statementsOfSeveralAccounts {
+		if strings.Contains(statement, part) {
+			used[part] = true
 			return true
 		}
 	}
 	return false
 }
 
-// withoutOneCondition returns a variant of the statement for each condition on the account. The
-// variant lacks this condition.
+// withoutOneCondition returns a mutant of the statement for each condition on the account. The mutant
+// lacks this condition.
 func withoutOneCondition(statement string) []string {
 	if strings.HasPrefix(statement, "INSERT") {
 		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}
