@@ -58,8 +58,8 @@ func benchEvents(b *testing.B, url string, eventCount int) {
 	b.Run("batch", history.benchmarkBatches)
 }
 
-// benchmarkPages reads the first page, pages from the middle and from the last event of the log, and
-// pages at random offsets. It alternates between these pages, because the machine's speed varies.
+// benchmarkPages reads pages at the first event, at the middle of the log, at the last event and at
+// random offsets. It alternates between these pages, because the machine's speed varies.
 func (h enforcementHistory) benchmarkPages(b *testing.B, query ports.EventQuery) {
 	query.Limit = largestPage
 	total := h.count(b, query)

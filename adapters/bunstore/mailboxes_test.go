@@ -314,8 +314,8 @@ func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock starts a reservation of a mailbox and a deletion of
-// its tenant, in either order. The second call starts while the first call holds its locks. Both
+// TestReservationAndDeletionOfTenantDoNotDeadlock starts a reservation of a mailbox and a deletion
+// of its tenant, in either order. The second call starts while the first call holds its locks. Both
 // calls lock the tenant before the domain. With different orders they would deadlock: PostgreSQL
 // would abort one of the transactions, and the store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 )
 
 // ownedTables contain rows of accounts. A statement must have a condition on the account for each
-// time that it uses such a table. An INSERT must name the column account_id instead. Statements that
-// contain a key of statementsOfSeveralAccounts need neither.
+// time that it uses such a table. An INSERT must name the column account_id instead. Statements
+// that contain a key of statementsOfSeveralAccounts need neither.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
@@ -32,8 +32,8 @@ var ownedTables = []string{
 	"webhooks", "webhook_deliveries",
 }
 
-// statementsOfSeveralAccounts lists the statements that need no condition on the account. A key is a
-// part of the statement, and the value is the reason.
+// statementsOfSeveralAccounts lists the statements that need no condition on the account. A key is
+// a part of the statement, and the value is the reason.
 var statementsOfSeveralAccounts = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                              "the operator's command asks whether an address is taken",
 	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:                          "the operator's command lists all accounts",
@@ -228,8 +228,8 @@ func isExempt(statement string, used map[string]bool) bool {
 	return false
 }
 
-// withoutOneCondition returns a mutant of the statement for each condition on the account. The mutant
-// lacks this condition.
+// withoutOneCondition returns a mutant of the statement for each condition on the account. The
+// mutant lacks this condition.
 func withoutOneCondition(statement string) []string {
 	if strings.HasPrefix(statement, "INSERT") {
 		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}

@@ -310,8 +310,8 @@ func TestRemovedMailboxIsUnblocked(t *testing.T) {
 
 // TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce removes a mailbox while the outcome of its
 // block is unknown. The row stays, but the log must show the removal at once. The later deletion of
-// the row must record the unblock, without a second removal. If a discovery finds a new mailbox with
-// the address, the log must show its creation.
+// the row must record the unblock, without a second removal. If a discovery finds a new mailbox
+// with the address, the log must show its creation.
 func TestRemovalOfMailboxWithIntendedBlockIsLoggedOnce(t *testing.T) {
 	for name, recreated := range map[string]bool{"the row is deleted": false, "the mailbox is created again": true} {
 		t.Run(name, func(t *testing.T) {
