@@ -59,7 +59,8 @@ func benchLog(b *testing.B, url string, eventCount int) {
 	began := time.Now()
 	kinds := event.Kinds()
 	uniformKind := kinds[len(kinds)-1]
-	rareTypes := event.Types()[:len(kinds)-1]             // all types but the type of uniformKind
+	// rareTypes are all types but the type of uniformKind.
+	rareTypes := event.Types()[:len(kinds)-1]
 	for start := 0; start < eventCount; start += 10_000 { // the types alternate, and the tenants are random
 		rows := make([]eventRow, 0, 10_000)
 		for i := start; i < min(start+10_000, eventCount); i++ {

@@ -203,8 +203,10 @@ func newAccount(t testing.TB, s *Store, name string) access.AccountID {
 	return account.ID
 }
 
+// guid returns the GUID of the nth tenant.
 func guid(n int) tenant.GUID { return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n)) }
 
+// attachTenant attaches the tenant guid(n) to an account.
 func attachTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.Tenant {
 	t.Helper()
 	attached, err := s.Attach(t.Context(), owner, tenant.Tenant{

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// newClaim returns a claim of the account's key with this number.
 func newClaim(owner access.AccountID, key byte) ports.Claim {
 	return ports.Claim{
 		Key:         idempotency.KeyID{Account: owner, Key: [32]byte{key}},

@@ -27,6 +27,7 @@ func newIntegration(owner access.AccountID, n int) integration.Integration {
 	}
 }
 
+// credentialOf returns the credential of the nth integration.
 func credentialOf(n int) []byte { return []byte{0, byte(n), 255} }
 
 func addIntegration(t testing.TB, s *Store, owner access.AccountID, n int) integration.Integration {

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/page"
 )
 
+// exampleBounds returns bounds with a value in every field.
 func exampleBounds(t testing.TB) access.Bounds {
 	t.Helper()
 	b, err := access.NewBounds([]string{"tenants:read", "domains:*"}, []string{string(guid(1)), string(guid(2))},
@@ -23,6 +24,7 @@ func exampleBounds(t testing.TB) access.Bounds {
 	return b
 }
 
+// equalPrefix compares networks for package cmp, which cannot read their unexported fields.
 func equalPrefix(a, b netip.Prefix) bool { return a == b }
 
 func TestKeyIsFoundWithItsBounds(t *testing.T) {
@@ -188,7 +190,7 @@ func TestRevocationEndsAllSecrets(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		key := newKey(t, s, ann, 1)
 		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), now.Add(time.Hour), nil))
-		requireRefusal(t, "a different account revokes", s.RevokeOwnKey(t.Context(), bob, key.ID, now, nil), fault.KeyRevoked)
+		requireRefusal(t, "revoke the key of a different account", s.RevokeOwnKey(t.Context(), bob, key.ID, now, nil), fault.KeyRevoked)
 		must(t, "revoke", s.RevokeOwnKey(t.Context(), ann, key.ID, now, nil))
 		for _, hash := range [][32]byte{key.Hash, secretHash(1)} {
 			_, err := s.Caller(t.Context(), hash)

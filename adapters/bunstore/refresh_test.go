@@ -25,6 +25,8 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 )
 
+// claimRefreshes claims at most limit refreshes of integrations whose last refresh began before a
+// time. It stores at as their new time, and returns the ids of the integrations.
 func claimRefreshes(t testing.TB, s *Store, before, at time.Time, limit int) (ids []string) {
 	t.Helper()
 	dueRefreshes, err := s.DueRefreshes(t.Context(), before, at, limit)
@@ -35,6 +37,7 @@ func claimRefreshes(t testing.TB, s *Store, before, at time.Time, limit int) (id
 	return ids
 }
 
+// saveRefresh returns the number of stored connections.
 func (fixture integrationFixture) saveRefresh(t testing.TB, s *Store, i integration.Integration, began time.Time, connections ...integration.Connection) int {
 	t.Helper()
 	stored, err := s.SaveRefresh(t.Context(), fixture.owner, i, began, connections, nil)
@@ -108,10 +111,10 @@ func TestSuspendedAndClosedAccountsAreNotRefreshed(t *testing.T) {
 		_, err := s.SetActive(t.Context(), ann, false)
 		must(t, "suspend", err)
 		closeAccount(t, s, eve)
-		requireOrder(t, "due", claimRefreshes(t, s, now, now, 9), integrationID(2))
+		requireOrder(t, "due while ann is suspended", claimRefreshes(t, s, now, now, 9), integrationID(2))
 		_, err = s.SetActive(t.Context(), ann, true)
 		must(t, "resume", err)
-		requireOrder(t, "due", claimRefreshes(t, s, now, now, 9), integrationID(1))
+		requireOrder(t, "due after ann is resumed", claimRefreshes(t, s, now, now, 9), integrationID(1))
 	})
 }
 
