@@ -331,9 +331,9 @@ func TestTenantWithoutCountedMailboxesIsLaggingAfterDayWithoutPass(t *testing.T)
 		fixture.setTenantLimit(t, s)
 		claim := fixture.claim(t, s)
 		requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
-		laggingFrom := dayStart.Add(maxMarkLag + time.Hour) // requireHealth subtracts an hour
-		requireHealth(t, "within the day", s, laggingFrom, ports.SendHealth{LimitedTenants: 1})
-		requireHealth(t, "after the day", s, laggingFrom.Add(time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
+		laggingAfter := dayStart.Add(maxMarkLag + time.Hour) // requireHealth subtracts an hour
+		requireHealth(t, "within the day", s, laggingAfter, ports.SendHealth{LimitedTenants: 1})
+		requireHealth(t, "after the day", s, laggingAfter.Add(time.Second), ports.SendHealth{LimitedTenants: 1, LaggingTenants: 1})
 	})
 }
 
