@@ -29,7 +29,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// receivedEntry is an entry as callers get it.
+// receivedEntry is an audit entry as callers get it.
 type receivedEntry struct {
 	Sequence int64
 	Actor    struct{ Type, ID, Name string }
@@ -77,7 +77,8 @@ func summaries(entries []receivedEntry) (lines []string) {
 	return lines
 }
 
-// requireEntries checks the entries of account A.
+// requireEntries checks the summaries of the entries of account A, oldest first. See
+// exportedEntries.
 func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...string) {
 	t.Helper()
 	if got := summaries(exportedEntries(client, env.accountA.key)); !slices.Equal(got, want) {
@@ -101,35 +102,35 @@ func TestSuccessfulWriteGetsOneAuditEntry(t *testing.T) {
 		return got
 	}
 	send(call{method: "POST", path: base + "/sync"}, 200)
-	added := keyedCall(env, "one", "POST", base+"/domains", `{"domain":"Example.com"}`)
+	addDomain := keyedCall(env, "one", "POST", base+"/domains", `{"domain":"Example.com"}`)
 	for range 2 { // the second answer is a replay
-		send(added, 200)
+		send(addDomain, 200)
 	}
 	send(keyedCall(env, "one", "POST", base+"/domains", `{"domain":"other.example"}`), 409)
 	send(call{method: "POST", path: base + "/domains", body: `{"domain":"example.com"}`}, 200) // the domain exists already
 	send(call{method: "POST", path: base + "/domains", body: `{"domain":"-"}`}, 400)
 	send(call{method: "POST", path: base + "/domains", body: `{`}, 400)
 	send(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync"}, 404)
-	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // stores an observation, but is refused
+	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // the request stores an observation of the domain, but is refused
 	send(call{method: "POST", path: "/v1/nothing"}, 404)
 	send(call{method: "GET", path: base}, 200)
 	env.publishRecords(t, env.accountA, "example.com")
 	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 200)
 	_, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
-	id := map[string]string{}
-	for _, raw := range []struct{ name, method, path, body string }{
+	createdIDs := map[string]string{}
+	for _, creation := range []struct{ name, method, path, body string }{
 		{"integration", "POST", "/v1/integrations", `{"provider":"instantly","name":"Outbound","api_key":"` + exampleAPIKey + `"}`},
 		{"policy", "POST", base + "/mailbox-limits", `{"daily_send_limit":5}`},
 	} {
-		got := send(call{method: raw.method, path: raw.path, body: raw.body}, 200)
-		object, isMember := got.body[raw.name].(map[string]any)
+		got := send(call{method: creation.method, path: creation.path, body: creation.body}, 200)
+		object, isMember := got.body[creation.name].(map[string]any)
 		if !isMember {
 			object = got.body
 		}
-		id[raw.name], _ = object["id"].(string)
+		createdIDs[creation.name], _ = object["id"].(string)
 	}
 	send(call{method: "PATCH", path: base + "/mailboxes/" + strings.ToUpper(addedMailbox.ID), body: `{"daily_send_limit":5}`}, 200)
-	send(call{method: "DELETE", path: "/v1/integrations/" + id["integration"]}, 200)
+	send(call{method: "DELETE", path: "/v1/integrations/" + createdIDs["integration"]}, 200)
 	send(call{method: "DELETE", path: base}, 200)
 	rotated := send(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", headers: map[string]string{"Idempotency-Key": ""}}, 200)
 	keyID := exportedEntries(client, rotated.body["api_key"].(string))[0].Actor.ID
@@ -139,10 +140,10 @@ func TestSuccessfulWriteGetsOneAuditEntry(t *testing.T) {
 		"add-domain domain example.com: 200",
 		"add-domain domain example.com: 200",
 		"verify-domain domain example.com: 200",
-		"create-integration integration "+id["integration"]+": 200",
-		"set-mailbox-limit policy "+id["policy"]+": 200",
+		"create-integration integration "+createdIDs["integration"]+": 200",
+		"set-mailbox-limit policy "+createdIDs["policy"]+": 200",
 		"update-mailbox mailbox "+addedMailbox.ID+": 200",
-		"delete-integration integration "+id["integration"]+": 200",
+		"delete-integration integration "+createdIDs["integration"]+": 200",
 		"delete-tenant tenant "+string(env.accountA.tenant)+": 200",
 		"rotate-api-key key "+keyID+": 200",
 	)
@@ -151,8 +152,8 @@ func TestSuccessfulWriteGetsOneAuditEntry(t *testing.T) {
 	}
 }
 
-// TestAuditEntryDescribesTheRequest checks the members of an entry. It also checks that the listed
-// entries form a valid chain, like the lines of the export.
+// TestAuditEntryDescribesTheRequest checks the members of the entry of a sync. It also checks that
+// the listed entries form a valid chain, like the lines of the export.
 func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -173,11 +174,12 @@ func TestAuditEntryDescribesTheRequest(t *testing.T) {
 	slices.Reverse(lines)
 	verified, err := audit.Verify(strings.NewReader(strings.Join(lines, "\n")))
 	if err != nil || verified.Entries != 4 || list.body["next_cursor"] != nil {
-		t.Errorf("the list is %+v, want a chain of 4 entries (%v)\n%s", verified, err, list.raw)
+		t.Errorf("the list is %+v, want a chain of 4 entries: three of the fixture and the sync (%v)\n%s", verified, err, list.raw)
 	}
 }
 
 // TestRefusalsOfKnownKeysGetAuditEntries checks reads and writes that are answered with 401 or 403.
+// A request without a key or with an unknown key gets no entry.
 func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -199,10 +201,9 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	client.expect(refusedCall, 403, "access_denied")
 	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 403, "access_denied")
-	got := exportedEntries(client, env.accountA.key)
-	for _, e := range got[1:6] {
-		if e.Actor.ID != keys[1].ID {
-			t.Errorf("the actor of the entry %s is %s, want %s", e.summary(), e.Actor.ID, keys[1].ID)
+	for _, e := range exportedEntries(client, env.accountA.key) {
+		if e.Outcome.Status == 401 && e.Actor.ID != keys[1].ID {
+			t.Errorf("the actor of the entry %s is %s, want the revoked key %s", e.summary(), e.Actor.ID, keys[1].ID)
 		}
 	}
 	requireEntries(t, client, env,
@@ -213,12 +214,12 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 		"get-tenant nothing: 401 invalid_api_key",
 		"delete-tenant tenant "+string(env.accountA.tenant)+": 401 invalid_api_key",
 		"add-domain tenant "+string(env.accountA.tenant)+": 403 access_denied",
-		"rotate-api-key key "+got[7].Actor.ID+": 403 access_denied",
+		"rotate-api-key key "+keys[0].ID+": 403 access_denied",
 	)
 }
 
 // TestRefusalThatNamesTheZeroUUIDKeepsTheChain checks that an account's chain stays valid after a
-// refused request that names the zero UUID as the tenant. The entry has no tenant.
+// refused request that names the zero UUID as the tenant. The entry of the request has no tenant.
 func TestRefusalThatNamesTheZeroUUIDKeepsTheChain(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -236,7 +237,7 @@ func TestRefusalThatNamesTheZeroUUIDKeepsTheChain(t *testing.T) {
 	}
 }
 
-// failingChains is a store. Its EndAct fails for the outcomes that failsFor selects.
+// failingChains is an audit store whose EndAct fails for the outcomes that failsFor selects.
 type failingChains struct {
 	ports.AuditChains
 	failsFor func(*audit.Outcome) bool
@@ -250,9 +251,9 @@ func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
 }
 
 // TestRefusalWithoutAnEntryIsNotSent checks that a refusal is sent only if its entry could be
-// stored. The answer to a successful change is sent even if its entry could not be stored. The
-// transaction of the change stored the act (see ports.Act), and a background job makes an entry
-// from it.
+// stored. The answer to a successful change is sent even if its entry could not be stored: the
+// transaction of the change stored the act (see ports.Act), and a background job makes the entry
+// from the act.
 func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
@@ -275,9 +276,9 @@ func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
 func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	lift := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
+	endFailure := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 503, "provider_unavailable")
-	lift()
+	endFailure()
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 200, "")
 	requireEntries(t, client, env,
 		"add-domain tenant "+string(env.accountA.tenant)+": 503 provider_unavailable",
@@ -286,7 +287,8 @@ func TestFailedWriteGetsEntryIfItMayHaveChangedSomething(t *testing.T) {
 }
 
 // TestKilledWriteGetsAuditEntry simulates a crash between the change and the answer: after the
-// change, the store saves neither the answer nor an audit entry.
+// change, the store saves neither the answer nor an audit entry. When the client repeats the
+// request, the entry is stored together with the answer.
 func TestKilledWriteGetsAuditEntry(t *testing.T) {
 	env := newTestEnv(t)
 	errKilled := errors.New("the process was killed")
@@ -311,8 +313,7 @@ func TestKilledWriteGetsAuditEntry(t *testing.T) {
 // TestRefusalsAreLimited checks that a key cannot fill the audit chain with refusals.
 func TestRefusalsAreLimited(t *testing.T) {
 	env := newTestEnv(t)
-	counters := newCounters(t)
-	env.options.Guard.Limits = guard.Limits{Counters: counters}
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t)}
 	client := serve(t, env.handler(t))
 	revokedKey := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
@@ -331,7 +332,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 		t.Errorf("got the headers %v, want the bucket denied with the limit 1000 and a Retry-After", got.header)
 	}
 	if n := len(exportedEntries(client, env.accountA.key)); n != 1+1000 {
-		t.Errorf("%d entries, want 1001", n)
+		t.Errorf("%d entries, want 1001: the revocation and 1000 refusals", n)
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
@@ -340,7 +341,7 @@ func TestAuditIsLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync", key: env.accountB.key}, 200, "")
-	requireEntries(t, client, env)
+	requireEntries(t, client, env) // account A has no entries
 	if got := exportedEntries(client, env.accountB.key); len(got) != 1 {
 		t.Errorf("got the entries %+v, want one", got)
 	}
@@ -367,6 +368,7 @@ func TestAuditIsPagedAndFiltered(t *testing.T) {
 		next, _ = got.body["next_cursor"].(string)
 		return sequences, next
 	}
+	// The entries 1 to 3 are from the fixture, and 4 to 6 are the syncs.
 	var listed []int
 	for after := ""; ; {
 		page, next := list("limit=4" + after)
@@ -409,6 +411,7 @@ func (env *testEnv) addEntries(t *testing.T, n int) {
 	}
 }
 
+// TestExportIsSentInParts exports 1100 entries, which are three pages.
 func TestExportIsSentInParts(t *testing.T) {
 	env := newTestEnv(t)
 	env.addEntries(t, 1100)
@@ -425,27 +428,28 @@ func TestExportIsSentInParts(t *testing.T) {
 	client.expect(call{method: "HEAD", path: "/v1/audit/export", key: env.accountA.key}, 200, "")
 }
 
-// brokenExport fails after the first page of an export.
+// brokenExport is an audit store that fails after the first page of an export. It calls panicOrReturn
+// before it fails.
 type brokenExport struct {
 	ports.AuditChains
-	fail func()
+	panicOrReturn func()
 }
 
 func (c brokenExport) AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error) {
 	if after > 0 {
-		c.fail()
-		return nil, errors.New("the database is away")
+		c.panicOrReturn()
+		return nil, errors.New("the database is unavailable")
 	}
 	return c.AuditChains.AuditExport(ctx, owner, after, limit)
 }
 
 // TestBrokenExportIsNotComplete checks that the client and the log show that an export ended early.
 func TestBrokenExportIsNotComplete(t *testing.T) {
-	for name, tt := range map[string]struct {
-		fail    func()
-		wantLog string
+	for name, tc := range map[string]struct {
+		panicOrReturn func()
+		wantLog       string
 	}{
-		"an error": {func() {}, `"incomplete":true,"error":"the database is away"`},
+		"an error": {func() {}, `"incomplete":true,"error":"the database is unavailable"`},
 		"a panic":  {func() { panic("broken") }, `"incomplete":true,"error":"the operation panicked"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -453,26 +457,26 @@ func TestBrokenExportIsNotComplete(t *testing.T) {
 			var log bytes.Buffer
 			env.options.Guard.Log = telemetry.NewLogger(&log, slog.LevelInfo)
 			service := *env.options.Audit
-			service.Chains = brokenExport{env.store, tt.fail}
+			service.Chains = brokenExport{env.store, tc.panicOrReturn}
 			env.options.Audit = &service
 			server := httptest.NewServer(env.handler(t))
 			defer server.Close()
 			response, err := noRedirects.Do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key}.request(t, server.URL))
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
-			var lines int
-			for d := json.NewDecoder(response.Body); ; lines++ {
+			var entries int
+			for d := json.NewDecoder(response.Body); ; entries++ {
 				var e receivedEntry
 				if err = d.Decode(&e); err != nil {
 					break
 				}
 			}
-			if response.StatusCode != http.StatusOK || err.Error() != "unexpected EOF" || lines > 3 {
-				t.Errorf("got %d and %d entries, then %v, want 200, at most 3 entries, then unexpected EOF", response.StatusCode, lines, err)
+			if response.StatusCode != http.StatusOK || err.Error() != "unexpected EOF" || entries > 3 {
+				t.Errorf("got %d and %d entries, then %v, want 200, at most 3 entries, then unexpected EOF", response.StatusCode, entries, err)
 			}
 			server.Close() // waits for the request
-			if !strings.Contains(log.String(), tt.wantLog) {
-				t.Errorf("the log lacks %s:\n%s", tt.wantLog, &log)
+			if !strings.Contains(log.String(), tc.wantLog) {
+				t.Errorf("the log lacks %s:\n%s", tc.wantLog, &log)
 			}
 		})
 	}

@@ -54,11 +54,12 @@ func serve(t *testing.T, handler http.Handler) *apiClient {
 	return &apiClient{t: t, server: server, validator: documentValidator(t)}
 }
 
-// call is a request to send. By default a write has a new Idempotency-Key, and a body has the
-// content type of JSON. headers overrides the defaults. An empty value removes the header.
+// call is a request to send. By default it accepts JSON, a write has a new Idempotency-Key, and a
+// body has the content type of JSON. headers overrides the defaults. An empty value in headers
+// removes the header.
 type call struct {
 	method, path, body string
-	key                string
+	key                string // the API key, "" for a request without one
 	headers            map[string]string
 }
 
@@ -90,6 +91,7 @@ func (client *apiClient) forTest(t *testing.T) *apiClient {
 	return &apiClient{t: t, server: client.server, validator: client.validator}
 }
 
+// do sends a call and returns its answer.
 func (client *apiClient) do(c call) reply {
 	client.t.Helper()
 	return client.send(c.request(client.t, client.server.URL))
@@ -127,7 +129,8 @@ func (client *apiClient) send(r *http.Request) reply {
 }
 
 // expect sends a call and reports an error if the answer has a different status or code. The code
-// of a success is "".
+// of a success is "". An answer with the code invalid_request must also name the invalid parts of
+// the request.
 func (client *apiClient) expect(c call, status int, code string) reply {
 	client.t.Helper()
 	got := client.do(c)
@@ -152,8 +155,8 @@ func (r reply) locations() []string {
 	return list
 }
 
-// noRedirects returns redirects as answers. It fails a request that is not answered within
-// testTimeout.
+// noRedirects is an HTTP client that returns redirects as answers. A request fails if its complete
+// answer does not arrive within testTimeout.
 var noRedirects = &http.Client{
 	Timeout:       testTimeout,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -179,16 +182,16 @@ func receive[T any](t testing.TB, values <-chan T, failure string) T {
 // validations share rendered schemas.
 var validatorMutex sync.Mutex
 
-// validateReply checks the headers and errors that all answers have in common. It checks answers of
-// operations against the document.
+// validateReply checks the headers of an answer, and an error with validateProblem. It checks the
+// answer of an operation against the OpenAPI document.
 func validateReply(docValidator validator.Validator, r *http.Request, got reply) error {
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
 	if got.header.Get("X-Request-ID") == "" {
-		return errors.New("no X-Request-ID")
+		return errors.New("the answer has no X-Request-ID")
 	}
 	if got.header.Get("Location") != "" || got.header.Get("Access-Control-Allow-Origin") != "" {
-		return errors.New("a redirect or CORS header")
+		return errors.New("the answer has the header Location or Access-Control-Allow-Origin")
 	}
 	if got.status >= 400 && r.Method != http.MethodHead {
 		if err := validateProblem(got); err != nil {
@@ -198,16 +201,14 @@ func validateReply(docValidator validator.Validator, r *http.Request, got reply)
 	if !isFromOperation(got) || !hasOperation(r) {
 		return nil
 	}
-	getRequest := r.Clone(r.Context())
-	if getRequest.Method == http.MethodHead {
-		getRequest.Method = http.MethodGet
+	if r.Method == http.MethodHead {
 		if got.raw != "" {
 			return errors.New("the answer to HEAD has a body")
 		}
 		return nil
 	}
-	response := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(strings.NewReader(got.raw)), Request: getRequest}
-	if ok, problems := docValidator.ValidateHttpResponse(getRequest, response); !ok {
+	response := &http.Response{StatusCode: got.status, Header: got.header, Body: io.NopCloser(strings.NewReader(got.raw)), Request: r}
+	if ok, problems := docValidator.ValidateHttpResponse(r, response); !ok {
 		return fmt.Errorf("not as documented: %v", problems)
 	}
 	return nil
@@ -229,11 +230,16 @@ func hasOperation(r *http.Request) bool {
 }
 
 func matchesTemplate(template, path string) bool {
-	want, have := strings.Split(template, "/"), strings.Split(path, "/")
-	return len(want) == len(have) && !slices.ContainsFunc(want, func(segment string) bool {
-		i := slices.Index(want, segment)
-		return segment != have[i] && (!strings.HasPrefix(segment, "{") || have[i] == "")
-	})
+	want, got := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(got) != len(want) {
+		return false
+	}
+	for i, segment := range want {
+		if got[i] != segment && (!strings.HasPrefix(segment, "{") || got[i] == "") {
+			return false
+		}
+	}
+	return true
 }
 
 // operation is an operation of the document. doc is its JSON object.
@@ -242,7 +248,8 @@ type operation struct {
 	doc          map[string]any
 }
 
-// allOperations returns the operations of the document, ordered by path.
+// allOperations returns the operations of the document, ordered by path and method, so that a test
+// with a random source can be repeated with its seed.
 var allOperations = sync.OnceValue(func() []operation {
 	raw, err := closedDocument()
 	if err != nil {
@@ -256,8 +263,8 @@ var allOperations = sync.OnceValue(func() []operation {
 	}
 	var operations []operation
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
-		for method, op := range doc.Paths[path] {
-			operations = append(operations, operation{method: method, path: path, doc: op})
+		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
+			operations = append(operations, operation{method: method, path: path, doc: doc.Paths[path][method]})
 		}
 	}
 	return operations

@@ -20,17 +20,17 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 )
 
-// limitedServer is a server with a limit on its connections. A request for /hold waits until the
-// test ends.
+// limitedServer is a server with a limit on its connections.
 type limitedServer struct {
-	address string
-	tls     bool
-	arrived chan struct{}
-	open    atomic.Int64 // number of connections that the server has not ended
-	began   atomic.Int64 // number of connections that the server has accepted
-	idle    atomic.Int64 // how many times a connection became idle
+	address    string
+	tls        bool
+	arrived    chan struct{} // receives a value for each request for /hold
+	open       atomic.Int64  // number of connections that the server has not closed
+	accepted   atomic.Int64  // number of connections that the server has accepted
+	becameIdle atomic.Int64  // how many times a connection became idle
 }
 
+// newLimitedServer starts a server on which a request for /hold waits until the test ends.
 func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bool) *limitedServer {
 	t.Helper()
 	s := &limitedServer{tls: encrypted, arrived: make(chan struct{})}
@@ -45,6 +45,7 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 	return s
 }
 
+// serve starts the server with a handler. Its time limits are longer than any test.
 func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, handler http.Handler) {
 	t.Helper()
 	server := httpapi.Server("", handler)
@@ -53,9 +54,9 @@ func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, hand
 		switch state {
 		case http.StateNew:
 			s.open.Add(1)
-			s.began.Add(1)
+			s.accepted.Add(1)
 		case http.StateIdle:
-			s.idle.Add(1)
+			s.becameIdle.Add(1)
 		case http.StateClosed:
 			s.open.Add(-1)
 		}
@@ -76,9 +77,9 @@ func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, hand
 }
 
 // dial opens a connection from an address of the loopback network.
-func (s *limitedServer) dial(t *testing.T, client string) net.Conn {
+func (s *limitedServer) dial(t *testing.T, clientIP string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}).Dial("tcp", s.address)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(clientIP)}}).Dial("tcp", s.address)
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
@@ -92,7 +93,7 @@ func (s *limitedServer) dial(t *testing.T, client string) net.Conn {
 // connection is idle.
 func (s *limitedServer) get(t *testing.T, conn net.Conn) {
 	t.Helper()
-	before := s.idle.Load()
+	idleBefore := s.becameIdle.Load()
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func (s *limitedServer) get(t *testing.T, conn net.Conn) {
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("the request is answered %d, want 200", answer.StatusCode)
 	}
-	waitFor(t, "the connection is not idle", func() bool { return s.idle.Load() > before })
+	waitFor(t, "the connection is not idle", func() bool { return s.becameIdle.Load() > idleBefore })
 }
 
 // hold sends a request that stays in progress.
@@ -117,7 +118,7 @@ func (s *limitedServer) hold(t *testing.T, conn net.Conn) {
 func requireClosed(t *testing.T, label string, conn net.Conn) {
 	t.Helper()
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%s is not closed: %v", label, err)
+		t.Errorf("reading from %s fails with %v, want the error of a closed connection", label, err)
 	}
 }
 
@@ -138,14 +139,14 @@ func waitFor(t *testing.T, failure string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testTimeout); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal(failure)
+			t.Fatalf("waited %s: %s", testTimeout, failure)
 		}
 	}
 }
 
-// TestOneClientGetsHalfOfTheConnections opens more connections from one address than are allowed.
-// The server closes the connection that has waited longest for a request, so a new caller with the
-// same address is served.
+// TestOneClientGetsHalfOfTheConnections opens more connections from one address than half of the
+// limit. The server closes the connection of this address that has waited longest for a request, so
+// a new caller with the same address is served.
 func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
@@ -222,8 +223,9 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 				if _, err := io.WriteString(conn, request); err != nil {
 					t.Fatal(err)
 				}
-				// On a slow machine, the server may already have closed a connection with an unread answer.
-				waitFor(t, "a connection was not accepted", func() bool { return s.began.Load() > int64(i) })
+				// On a slow machine, the server may already have closed a connection with an unread
+				// answer. Therefore the test does not wait for a number of open connections.
+				waitFor(t, "a connection was not accepted", func() bool { return s.accepted.Load() > int64(i) })
 			}
 			for _, client := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
 				waitFor(t, "a caller from "+client+" is not served", func() bool { return s.serves(t, client) })
@@ -232,9 +234,10 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 	}
 }
 
-func (s *limitedServer) serves(t *testing.T, client string) bool {
+// serves reports whether a request on a new connection from this address is answered with 200.
+func (s *limitedServer) serves(t *testing.T, clientIP string) bool {
 	t.Helper()
-	conn := s.dial(t, client)
+	conn := s.dial(t, clientIP)
 	if _, err := io.WriteString(conn, "GET /docs HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 		return false
 	}
@@ -262,7 +265,7 @@ func TestTrustedProxyGetsAllConnections(t *testing.T) {
 	s.requireOpen(t, 6)
 }
 
-// addressedConn is a connection from an address. It records that it was closed.
+// addressedConn is a connection from the address client. It records that it was closed.
 type addressedConn struct {
 	net.Conn
 
@@ -281,10 +284,10 @@ func (c *addressedConn) Close() error {
 // connections. An IPv4 address must be the same client in both notations. A trusted proxy can have
 // more than half of the connections, but the other addresses in the proxy's /64 cannot.
 func TestNetworkOfIPv6IsOneClient(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		from   []string
-		closed int // the index of the connection that is closed, -1 if no connection is closed
+	for _, tc := range []struct {
+		name       string
+		clients    []string
+		wantClosed int // the index of the connection that is closed, -1 if no connection is closed
 	}{
 		{"one /64", []string{"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"}, 0},
 		{"two networks", []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:2::1", "2001:db8:0:2::2"}, -1},
@@ -294,18 +297,18 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 		{"a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::1", "2001:db8:0:9::1", "2001:db8:0:9::1"}, -1},
 		{"other addresses in the network of a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::2", "2001:db8:0:9::3", "2001:db8:0:9::4"}, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			limit := httpapi.ConnectionLimit{Max: 4, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:9::1/128")}}
 			var server http.Server
 			limit.Attach(&server)
 			var conns []*addressedConn
-			for _, client := range tt.from {
+			for _, client := range tc.clients {
 				conns = append(conns, &addressedConn{client: netip.AddrPortFrom(netip.MustParseAddr(client), 50000)})
 				server.ConnState(conns[len(conns)-1], http.StateNew)
 			}
 			for i, conn := range conns {
-				if conn.closed != (i == tt.closed) {
-					t.Errorf("connection %d from %s: closed is %v, want %v", i, conn.client, conn.closed, i == tt.closed)
+				if conn.closed != (i == tc.wantClosed) {
+					t.Errorf("connection %d from %s: closed is %v, want %v", i, conn.client, conn.closed, i == tc.wantClosed)
 				}
 			}
 		})

@@ -29,11 +29,11 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 	env.allowReturnHost(t, env.accountA, "app.acme.example")
 	client := serve(t, env.handler(t))
 	returnURL := url.QueryEscape("https://app.acme.example/done?x=1")
-	for _, tt := range []struct {
-		query    string
-		status   int
-		code     string
-		lifetime time.Duration
+	for _, tc := range []struct {
+		query        string
+		wantStatus   int
+		wantCode     string
+		wantLifetime time.Duration
 	}{
 		{"", 200, "", 15 * time.Minute},
 		{"?ttl_minutes=1", 200, "", time.Minute},
@@ -56,17 +56,17 @@ func TestConnectLinkParametersAreChecked(t *testing.T) {
 		{"?return_url", 400, "invalid_return_url", 0},
 		{"?return_url=" + returnURL + "&return_url=" + returnURL, 400, "invalid_request", 0},
 	} {
-		got := client.expect(call{method: "GET", path: "/v1/tenants/connect-url" + tt.query, key: env.accountA.key}, tt.status, tt.code)
-		if tt.status != 200 {
+		got := client.expect(call{method: "GET", path: "/v1/tenants/connect-url" + tc.query, key: env.accountA.key}, tc.wantStatus, tc.wantCode)
+		if tc.wantStatus != 200 {
 			continue
 		}
 		expiresAt, err := time.Parse(time.RFC3339, got.body["expires_at"].(string))
-		if lifetime := time.Until(expiresAt); err != nil || lifetime > tt.lifetime || lifetime < tt.lifetime-testTimeout {
-			t.Errorf("%s: the link expires in %v, want about %v (%v)", tt.query, lifetime, tt.lifetime, err)
+		if lifetime := time.Until(expiresAt); err != nil || lifetime > tc.wantLifetime || lifetime < tc.wantLifetime-testTimeout {
+			t.Errorf("%s: the link expires in %v, want about %v (%v)", tc.query, lifetime, tc.wantLifetime, err)
 		}
 		session := client.expect(call{method: "GET", path: "/v1/connect-sessions/" + got.body["id"].(string), key: env.accountA.key}, 200, "")
 		if session.body["status"] != "pending" || session.body["tenant_id"] != nil || session.body["expires_at"] != got.body["expires_at"] || len(session.body) != 3 {
-			t.Errorf("%s: the session is %s, want a pending one with the expiry of the link", tt.query, session.raw)
+			t.Errorf("%s: the session is %s, want a pending session with the expiry of the link and no tenant", tc.query, session.raw)
 		}
 	}
 	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + returnURL, key: env.accountB.key}, 400, "invalid_return_url")
@@ -77,17 +77,17 @@ func TestRenewedLinkIsReplayed(t *testing.T) {
 	id := env.addConnectSession(t, env.accountA)
 	client := serve(t, env.handler(t))
 	renew := call{method: "POST", path: "/v1/connect-sessions/" + id + "/renew", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "renew-1"}}
-	first := client.expect(renew, 200, "")
-	if first.body["id"] != id || first.header.Get("X-RateLimit-Bucket") != "write" || first.header.Get("X-RateLimit-Limit") != "240" {
-		t.Errorf("the renewal is answered %s %v, want the id of the session and the bucket write", first.raw, first.header)
+	renewed := client.expect(renew, 200, "")
+	if renewed.body["id"] != id || renewed.header.Get("X-RateLimit-Bucket") != "write" || renewed.header.Get("X-RateLimit-Limit") != "240" {
+		t.Errorf("the renewal is answered %s %v, want the id of the session and the bucket write with the limit 240", renewed.raw, renewed.header)
 	}
 	repeated := client.expect(renew, 200, "")
-	if repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the repetition got %s, want a replay of %s", repeated.raw, first.raw)
+	if repeated.raw != renewed.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the repetition got %s, want a replay of %s", repeated.raw, renewed.raw)
 	}
-	renew.headers = nil
-	if other := client.expect(renew, 200, ""); other.body["connect_url"] == first.body["connect_url"] {
-		t.Error("a new renewal returns the same link")
+	renew.headers = nil // the client uses a new Idempotency-Key
+	if renewedAgain := client.expect(renew, 200, ""); renewedAgain.body["connect_url"] == renewed.body["connect_url"] {
+		t.Error("a second renewal returns the link of the first renewal, want a new link")
 	}
 	renew.headers = map[string]string{"Idempotency-Key": ""}
 	client.expect(renew, 400, "idempotency_key_required")
@@ -101,27 +101,27 @@ func TestConnectCookieLivesUntilTheLinkExpires(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	env.options.Tenants.Now = func() time.Time { return now }
 	handler := env.handler(t)
-	for _, tt := range []struct {
-		name            string
-		lifetime, waits time.Duration
-		want            int
+	for _, tc := range []struct {
+		name                   string
+		lifetime, consentAfter time.Duration
+		wantMaxAge             int // in seconds
 	}{
 		{"the default lifetime", tenant.DefaultLinkLifetime, 0, 15 * 60},
 		{"a day", 24 * time.Hour, 0, 24 * 60 * 60},
 		{"consent after an hour", 24 * time.Hour, time.Hour, 23 * 60 * 60},
 		{"consent in the last second", time.Minute, time.Minute - time.Millisecond, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			link, err := env.options.Tenants.ConnectURL(t.Context(), env.accountA.account, tenants.LinkRequest{Lifetime: tt.lifetime})
+		t.Run(tc.name, func(t *testing.T) {
+			link, err := env.options.Tenants.ConnectURL(t.Context(), env.accountA.account, tenants.LinkRequest{Lifetime: tc.lifetime})
 			must(t, err)
 			consent, err := env.platform.Visit(link.URL, env.accountA.administrator(), true)
 			must(t, err)
-			now = link.ExpiresAt.Add(tt.waits - tt.lifetime)
+			now = link.ExpiresAt.Add(tc.consentAfter - tc.lifetime)
 			recorder := httptest.NewRecorder()
 			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/connect/microsoft365/callback?"+consent, nil))
 			cookies := recorder.Result().Cookies()
-			if recorder.Code != http.StatusSeeOther || len(cookies) != 1 || cookies[0].MaxAge != tt.want {
-				t.Fatalf("the callback is answered %d with the cookies %v, want 303 with one cookie for %d s", recorder.Code, cookies, tt.want)
+			if recorder.Code != http.StatusSeeOther || len(cookies) != 1 || cookies[0].MaxAge != tc.wantMaxAge {
+				t.Fatalf("the callback is answered %d with the cookies %v, want 303 with one cookie for %d s", recorder.Code, cookies, tc.wantMaxAge)
 			}
 		})
 	}

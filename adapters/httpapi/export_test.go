@@ -9,7 +9,8 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Unguarded returns the operations without the middleware, for a known caller.
+// Unguarded returns a handler of the operations without the middleware. The caller of each request
+// is the argument caller.
 func Unguarded(options Options, caller access.Caller) http.Handler {
 	mux := http.NewServeMux()
 	registerOperations(newAPI(mux), options)

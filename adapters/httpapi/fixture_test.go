@@ -85,10 +85,10 @@ func newTestEnv(t testing.TB) *testEnv {
 	return newTestEnvOn(t, bunstore.MemoryURL)
 }
 
-// newTestEnvOn returns an environment on the database with this URL.
-func newTestEnvOn(t testing.TB, database string) *testEnv {
+// newTestEnvOn returns an environment whose store uses the database with this URL.
+func newTestEnvOn(t testing.TB, databaseURL string) *testEnv {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), database, apptest.StoreOptions())
+	store, err := bunstore.Open(t.Context(), databaseURL, apptest.StoreOptions())
 	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	must(t, store.Migrate(t.Context()))
@@ -234,11 +234,11 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 	if d, err = env.store.ChangeDomain(t.Context(), owner.account.ID, d); err != nil {
 		t.Fatal(err)
 	}
-	list, err := env.store.Mailboxes(t.Context(), owner.account.ID, owner.tenant)
-	if err != nil || len(list) != 1 {
-		t.Fatalf("the mailboxes are %v, %v, want one", list, err)
+	discovered, err := env.store.Mailboxes(t.Context(), owner.account.ID, owner.tenant)
+	if err != nil || len(discovered) != 1 {
+		t.Fatalf("the mailboxes are %v, want one (%v)", discovered, err)
 	}
-	return d, list[0]
+	return d, discovered[0]
 }
 
 const (
@@ -302,6 +302,7 @@ func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
 	return link.SessionID
 }
 
+// serveConnectPages adds the connect pages to the handlers that are created afterwards.
 func (env *testEnv) serveConnectPages() {
 	env.options.Guard.Pages = console.New(console.Options{
 		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
