@@ -17,8 +17,7 @@ type boundedKeys struct {
 	readOnly, webhooksOnly, keysOnly, secondTenantOnly, expired, foreignNetwork string
 }
 
-// secondTenant is a tenant without objects. The key secondTenantOnly is limited
-// to this tenant.
+// secondTenant is a tenant of account A without objects. The key secondTenantOnly is limited to it.
 const secondTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000009")
 
 func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
@@ -153,8 +152,8 @@ func TestNetworksOfKeyMustContainTheClient(t *testing.T) {
 	}
 }
 
-// statusForSecondTenantKey has the operations whose path has no parameter, or only integration_id or
-// key_id. The value is the status of the answer to the key secondTenantOnly.
+// statusForSecondTenantKey has the operations whose path has no parameter, or only integration_id
+// or key_id. The value is the status of the answer to the key secondTenantOnly.
 var statusForSecondTenantKey = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,

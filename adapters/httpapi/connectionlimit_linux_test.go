@@ -45,7 +45,8 @@ func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bo
 	return s
 }
 
-// serve starts the server with a handler. Its time limits are longer than any test.
+// serve starts the server with a handler. The time limits for reading and for idle connections are
+// so long that they close no connection during a test.
 func (s *limitedServer) serve(t *testing.T, limit *httpapi.ConnectionLimit, handler http.Handler) {
 	t.Helper()
 	server := httpapi.Server("", handler)
@@ -151,19 +152,19 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
 			limit := &httpapi.ConnectionLimit{Max: 8}
-			s := newLimitedServer(t, limit, encrypted)
-			busyConn := s.dial(t, "127.0.0.1")
-			s.hold(t, busyConn) // the oldest connection, which stays open because it has a request in progress
-			idleConn := s.dial(t, "127.0.0.1")
-			s.get(t, idleConn)
-			silentConns := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
-			s.requireOpen(t, 4)
-			s.get(t, s.dial(t, "127.0.0.1"))
+			server := newLimitedServer(t, limit, encrypted)
+			busyConn := server.dial(t, "127.0.0.1")
+			server.hold(t, busyConn) // the oldest connection, which stays open because it has a request in progress
+			idleConn := server.dial(t, "127.0.0.1")
+			server.get(t, idleConn)
+			silentConns := []net.Conn{server.dial(t, "127.0.0.1"), server.dial(t, "127.0.0.1")}
+			server.requireOpen(t, 4)
+			server.get(t, server.dial(t, "127.0.0.1"))
 			requireClosed(t, "the idle connection", idleConn)
-			s.get(t, s.dial(t, "127.0.0.1"))
+			server.get(t, server.dial(t, "127.0.0.1"))
 			requireClosed(t, "the silent connection", silentConns[0])
-			s.get(t, s.dial(t, "127.0.0.2")) // a different client
-			s.requireOpen(t, 5)
+			server.get(t, server.dial(t, "127.0.0.2")) // a different client
+			server.requireOpen(t, 5)
 			requireCounts(t, limit, 5, httpapi.ClosedConnections{ByClientLimit: 2})
 		})
 	}
@@ -173,15 +174,15 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 // reached. The server then closes a connection of the client that has the most connections.
 func TestAllClientsTogetherGetMaxConnections(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 8}
-	s := newLimitedServer(t, limit, false)
+	server := newLimitedServer(t, limit, false)
 	var silentConns []net.Conn
 	for i, client := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"} {
-		silentConns = append(silentConns, s.dial(t, client))
-		s.requireOpen(t, int64(i+1))
+		silentConns = append(silentConns, server.dial(t, client))
+		server.requireOpen(t, int64(i+1))
 	}
-	s.get(t, s.dial(t, "127.0.0.9"))
+	server.get(t, server.dial(t, "127.0.0.9"))
 	requireClosed(t, "the oldest connection of the client with the most", silentConns[2])
-	s.requireOpen(t, 8)
+	server.requireOpen(t, 8)
 	requireCounts(t, limit, 8, httpapi.ClosedConnections{ByTotalLimit: 1})
 }
 
@@ -189,16 +190,16 @@ func TestAllClientsTogetherGetMaxConnections(t *testing.T) {
 // all other connections that count for the limit have a request in progress.
 func TestConnectionsWithRequestsStayOpen(t *testing.T) {
 	limit := &httpapi.ConnectionLimit{Max: 4}
-	s := newLimitedServer(t, limit, false)
+	server := newLimitedServer(t, limit, false)
 	for range 2 {
-		s.hold(t, s.dial(t, "127.0.0.1"))
+		server.hold(t, server.dial(t, "127.0.0.1"))
 	}
-	requireClosed(t, "the third connection of a client", s.dial(t, "127.0.0.1"))
+	requireClosed(t, "the third connection of a client", server.dial(t, "127.0.0.1"))
 	for range 2 {
-		s.hold(t, s.dial(t, "127.0.0.2"))
+		server.hold(t, server.dial(t, "127.0.0.2"))
 	}
-	requireClosed(t, "the fifth connection", s.dial(t, "127.0.0.3"))
-	s.requireOpen(t, 4)
+	requireClosed(t, "the fifth connection", server.dial(t, "127.0.0.3"))
+	server.requireOpen(t, 4)
 }
 
 // TestSlowClientsLeaveConnections opens all connections for clients that send bodies slowly or do
@@ -209,8 +210,8 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 	env := newTestEnv(t)
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
-			s := &limitedServer{tls: encrypted}
-			s.serve(t, &httpapi.ConnectionLimit{Max: maxConnections}, env.handler(t))
+			server := &limitedServer{tls: encrypted}
+			server.serve(t, &httpapi.ConnectionLimit{Max: maxConnections}, env.handler(t))
 			slowBody := "POST " + domainsOfA + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + env.accountA.key + "\r\nIdempotency-Key: slow\r\n" +
 				"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
 			const unread = "GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -219,16 +220,16 @@ func TestSlowClientsLeaveConnections(t *testing.T) {
 				if i%2 == 1 {
 					client, request = "127.0.0.2", unread
 				}
-				conn := s.dial(t, client)
+				conn := server.dial(t, client)
 				if _, err := io.WriteString(conn, request); err != nil {
 					t.Fatal(err)
 				}
 				// On a slow machine, the server may already have closed a connection with an unread
 				// answer. Therefore the test does not wait for a number of open connections.
-				waitFor(t, "a connection was not accepted", func() bool { return s.accepted.Load() > int64(i) })
+				waitFor(t, "a connection was not accepted", func() bool { return server.accepted.Load() > int64(i) })
 			}
 			for _, client := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"} {
-				waitFor(t, "a caller from "+client+" is not served", func() bool { return s.serves(t, client) })
+				waitFor(t, "a caller from "+client+" is not served", func() bool { return server.serves(t, client) })
 			}
 		})
 	}
@@ -252,17 +253,17 @@ func (s *limitedServer) serves(t *testing.T, clientIP string) bool {
 // TestTrustedProxyGetsAllConnections checks that a trusted proxy can have all connections up to the
 // total limit, because it forwards the requests of many clients.
 func TestTrustedProxyGetsAllConnections(t *testing.T) {
-	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 6, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.7/32")}}, false)
+	server := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 6, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.7/32")}}, false)
 	var conns []net.Conn
 	for range 6 {
-		conn := s.dial(t, "127.0.0.7")
-		s.get(t, conn)
+		conn := server.dial(t, "127.0.0.7")
+		server.get(t, conn)
 		conns = append(conns, conn)
 	}
-	s.requireOpen(t, 6)
-	s.get(t, s.dial(t, "127.0.0.7"))
+	server.requireOpen(t, 6)
+	server.get(t, server.dial(t, "127.0.0.7"))
 	requireClosed(t, "the proxy's oldest connection", conns[0])
-	s.requireOpen(t, 6)
+	server.requireOpen(t, 6)
 }
 
 // addressedConn is a connection from the address client. It records that it was closed.
@@ -316,12 +317,12 @@ func TestNetworkOfIPv6IsOneClient(t *testing.T) {
 }
 
 func TestEndedConnectionsAreNotCounted(t *testing.T) {
-	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 4}, false)
-	s.hold(t, s.dial(t, "127.0.0.1"))
+	server := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 4}, false)
+	server.hold(t, server.dial(t, "127.0.0.1"))
 	for range 20 {
-		conn := s.dial(t, "127.0.0.1")
-		s.get(t, conn)
+		conn := server.dial(t, "127.0.0.1")
+		server.get(t, conn)
 		_ = conn.Close()
-		s.requireOpen(t, 1)
+		server.requireOpen(t, 1)
 	}
 }

@@ -44,6 +44,9 @@ func (env *testEnv) serveWithDomain(t *testing.T) (client *apiClient, path strin
 	return client, "/v1/domains/" + list[0].(map[string]any)["id"].(string) + "/dns"
 }
 
+// domainIDOf returns the id of the domain from the path of its DNS.
+func domainIDOf(path string) string { return strings.Split(path, "/")[3] }
+
 // get returns the body of a successful GET request of account A.
 func (env *testEnv) get(client *apiClient, path string) map[string]any {
 	client.t.Helper()
@@ -53,69 +56,69 @@ func (env *testEnv) get(client *apiClient, path string) map[string]any {
 // member returns the value at a path of dot-separated names in a JSON object, or nil if there is
 // none.
 func member(body map[string]any, path string) any {
-	var v any = body
+	var value any = body
 	for name := range strings.SplitSeq(path, ".") {
-		m, _ := v.(map[string]any)
-		v = m[name]
+		object, _ := value.(map[string]any)
+		value = object[name]
 	}
-	return v
+	return value
 }
 
 // TestDNSPlansMatchTheDocument checks that plans of unusual zones and of failed reads match the
-// OpenAPI document. The client compares each answer with it.
+// OpenAPI document. The client compares each answer with the document.
 func TestDNSPlansMatchTheDocument(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	txtRecord := func(name, content string) dns.Record {
 		return dns.Record{Type: dns.TXT, Name: name, Content: content, TTL: 60}
 	}
-	for _, tt := range []struct {
-		name     string
-		records  []dns.Record
-		failure  string
-		reliable bool
-		isSafe   bool
-		contains []string
+	for _, tc := range []struct {
+		name         string
+		records      []dns.Record
+		readFailure  string
+		wantReliable bool
+		wantSafe     bool
+		wantTexts    []string
 	}{
-		{name: "an empty zone", reliable: true, isSafe: true, contains: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
-		{name: "octets that are not text", records: []dns.Record{txtRecord(plannedDomain, "v=spf1 \xff\x00<a>&\u2028 -all"), txtRecord("_dmarc."+plannedDomain, "\xfe\"\\")}, reliable: true,
-			contains: []string{`"spf_syntax"`, `v=spf1 \\255\\000`, `\\254\"\\`}},
-		{name: "no authoritative answer", failure: "no_authoritative_answer", contains: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
-		{name: "an MX of a different provider before verification", records: []dns.Record{{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10}}, reliable: true,
-			contains: []string{`"desired":null`, `"observed":["10 mx.other.test"]`, `"mx_other_provider"`}},
-		{name: "an alias at the domain", records: []dns.Record{{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"}}, reliable: true, contains: []string{`"cname_at_domain"`}},
+		{name: "an empty zone", wantReliable: true, wantSafe: true, wantTexts: []string{`"reason":"missing"`, `"observed":[]`, `"blocking_changes":[]`}},
+		{name: "octets that are not text", records: []dns.Record{txtRecord(plannedDomain, "v=spf1 \xff\x00<a>&\u2028 -all"), txtRecord("_dmarc."+plannedDomain, "\xfe\"\\")}, wantReliable: true,
+			wantTexts: []string{`"spf_syntax"`, `v=spf1 \\255\\000`, `\\254\"\\`}},
+		{name: "no authoritative answer", readFailure: "no_authoritative_answer", wantTexts: []string{`"reason":"no_authoritative_answer"`, `"nameservers":[]`}},
+		{name: "an MX of a different provider before verification", records: []dns.Record{{Type: dns.MX, Name: plannedDomain, Content: "mx.other.test", Preference: 10}}, wantReliable: true,
+			wantTexts: []string{`"desired":null`, `"observed":["10 mx.other.test"]`, `"mx_other_provider"`}},
+		{name: "an alias at the domain", records: []dns.Record{{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"}}, wantReliable: true, wantTexts: []string{`"cname_at_domain"`}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			client := client.forTest(t)
-			env.platform.DNS.Publish(plannedDomain, tt.records...)
-			env.platform.DNS.FailReads(tt.failure)
+			env.platform.DNS.Publish(plannedDomain, tc.records...)
+			env.platform.DNS.FailReads(tc.readFailure)
 			got := client.expect(call{method: "GET", path: path + "/plan", key: env.accountA.key}, 200, "")
-			if member(got.body, "read.reliable") != tt.reliable || got.body["safe_to_apply"] != tt.isSafe {
-				t.Errorf("got %s, want reliable %v and safe_to_apply %v", got.raw, tt.reliable, tt.isSafe)
+			if member(got.body, "read.reliable") != tc.wantReliable || got.body["safe_to_apply"] != tc.wantSafe {
+				t.Errorf("got %s, want reliable %v and safe_to_apply %v", got.raw, tc.wantReliable, tc.wantSafe)
 			}
-			for _, text := range tt.contains {
+			for _, text := range tc.wantTexts {
 				if !strings.Contains(got.raw, text) {
 					t.Errorf("the plan does not contain %s: %s", text, got.raw)
 				}
 			}
 			automation := env.get(client, path+"/automation")
-			if member(automation, "automation.safe_to_apply") != tt.isSafe || member(automation, "automation.manual_action_required") != true {
-				t.Errorf("got %v, want safe_to_apply %v and a manual action", automation, tt.isSafe)
+			if member(automation, "automation.safe_to_apply") != tc.wantSafe || member(automation, "automation.manual_action_required") != true {
+				t.Errorf("got %v, want safe_to_apply %v and a manual action", automation, tc.wantSafe)
 			}
 		})
 	}
 }
 
 // TestAutomationReportsTheDNSConnection checks how the account's DNS connection changes the
-// automation answer. Plans must stay valid.
+// automation answer. In each case, the plan must match the OpenAPI document.
 func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	env, client, path := newDNSPlanEnv(t)
 	env.platform.DNS.Publish(plannedDomain)
-	checkAutomation := func(name string, present bool, code any) {
+	checkAutomation := func(name string, wantPresent bool, wantCode any) {
 		t.Helper()
 		automation := env.get(client, path+"/automation")
-		if member(automation, "automation.connection_present") != present || member(automation, "automation.action_required_code") != code ||
-			member(automation, "automation.manual_action_required") != (code != nil) || member(automation, "automation.message") == "" || member(automation, "automation.provider") != "cloudflare" {
-			t.Errorf("%s: got %v, want connection_present %v and the code %v", name, automation, present, code)
+		if member(automation, "automation.connection_present") != wantPresent || member(automation, "automation.action_required_code") != wantCode ||
+			member(automation, "automation.manual_action_required") != (wantCode != nil) || member(automation, "automation.message") == "" || member(automation, "automation.provider") != "cloudflare" {
+			t.Errorf("%s: got %v, want connection_present %v and the code %v", name, automation, wantPresent, wantCode)
 		}
 		env.get(client, path+"/plan")
 	}
@@ -130,7 +133,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	env.dnsProviders.AddAccount("cloudflare", "one", provider)
 	checkAutomation("a conflict that only the provider's list shows", true, "dns_conflict")
 	if env.dnsProviders.Writes() != 0 {
-		t.Error("a zone was written")
+		t.Errorf("the zones were written %d times, want 0", env.dnsProviders.Writes())
 	}
 }
 
@@ -141,14 +144,14 @@ func TestDNSPlanNeedsTheMailPlatformOnlyForItsRecords(t *testing.T) {
 	env.platform.DNS.Publish(plannedDomain)
 	env.platform.Fail(fake.Fault{Kind: outcome.Down})
 	env.get(client, path+"/plan")
-	d, err := env.store.DomainByID(t.Context(), env.accountA.account.ID, strings.Split(path, "/")[3])
+	d, err := env.store.DomainByID(t.Context(), env.accountA.account.ID, domainIDOf(path))
 	must(t, err)
 	d = d.WithRecords(domain.Records{}, time.Now())
 	must(t, env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil))
 	for _, suffix := range []string{"/plan", "/automation"} {
 		got := client.expect(call{method: "GET", path: path + suffix, key: env.accountA.key}, 503, "provider_unavailable")
 		if got.header.Get("Retry-After") == "" {
-			t.Error("the answer has no Retry-After")
+			t.Errorf("the answer to %s has no Retry-After", suffix)
 		}
 	}
 }
@@ -158,7 +161,7 @@ func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	env.platform.Advance(123_456_789 * time.Nanosecond)
 	checkedAt, _ := env.get(client, path+"/plan")["checked_at"].(string)
 	if !strings.HasSuffix(checkedAt, ".123456Z") {
-		t.Errorf("checked_at is %s, want six digits after the second", checkedAt)
+		t.Errorf("checked_at is %s, want six digits after the second: .123456Z", checkedAt)
 	}
 }
 

@@ -25,46 +25,47 @@ const (
 )
 
 // TestProvisionAnswerMatchesTheRun checks that the answer to provision has the values of the run,
-// and that the list of runs has the run. A replay must have the same bytes as the answer.
+// and that the list of runs has the run. A replay must have the same body as the answer.
 func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
-	keyedCall := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
-	got := client.expect(keyedCall, 202, "")
+	provision := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
+	got := client.expect(provision, 202, "")
 	if got.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
 		t.Errorf("got the headers %v, want the bucket provider_heavy", got.header)
 	}
 	run, job := got.body["run"].(map[string]any), got.body["jobs"].([]any)[0].(map[string]any)
-	id := strings.Split(path, "/")[3]
-	for name, want := range map[string]any{"run.status": "queued", "run.total_domains": 1.0, "run.started_at": nil, "run.completed_at": nil, "run.updated_at": nil, "domain_id": id} {
+	domainID := domainIDOf(path)
+	for name, want := range map[string]any{"run.status": "queued", "run.total_domains": 1.0, "run.started_at": nil, "run.completed_at": nil, "run.updated_at": nil, "domain_id": domainID} {
 		if value := member(got.body, name); value != want {
 			t.Errorf("%s is %v, want %v", name, value, want)
 		}
 	}
-	for name, want := range map[string]any{"run_id": run["id"], "domain_id": id, "tenant_id": string(env.accountA.tenant), "domain_name": plannedDomain, "stage": "queued",
+	for name, want := range map[string]any{"run_id": run["id"], "domain_id": domainID, "tenant_id": string(env.accountA.tenant), "domain_name": plannedDomain, "stage": "queued",
 		"status": "queued", "provider": "cloudflare", "action_required_code": nil, "message": nil, "next_attempt_at": run["created_at"]} {
 		if job[name] != want {
 			t.Errorf("%s is %v, want %v", name, job[name], want)
 		}
 	}
 	detail := client.expect(call{method: "GET", path: runsPath + "/" + run["id"].(string), key: env.accountA.key}, 200, "")
-	if provisioned := strings.Replace(got.raw, `"domain_id":"`+id+`",`, "", 1); provisioned != detail.raw {
-		t.Errorf("provision returned\n%s\nthe run is\n%s", got.raw, detail.raw)
+	// The answer to provision has one more member than the run: the id of the domain.
+	if provisioned := strings.Replace(got.raw, `"domain_id":"`+domainID+`",`, "", 1); provisioned != detail.raw {
+		t.Errorf("provision returned\n%s\nwant the run\n%s\nand the id of the domain", got.raw, detail.raw)
 	}
 	list := client.expect(call{method: "GET", path: runsPath, key: env.accountA.key}, 200, "")
 	if list.body["count"] != 1.0 || list.body["limit"] != 20.0 || member(list.body["runs"].([]any)[0].(map[string]any), "id") != run["id"] || list.header.Get("X-RateLimit-Bucket") != "read" {
 		t.Errorf("the list is %s, want only the run", list.raw)
 	}
-	repeated := client.expect(keyedCall, 202, "")
+	repeated := client.expect(provision, 202, "")
 	if repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
-		t.Errorf("the repetition is answered %s, want a replay and one wake-up", repeated.raw)
+		t.Errorf("the repetition is answered %s, want a replay of %s and one wake-up of the job", repeated.raw, got.raw)
 	}
 	if env.dnsProviders.Writes() != 0 {
-		t.Error("a zone was written")
+		t.Errorf("the zones were written %d times, want 0", env.dnsProviders.Writes())
 	}
 }
 
-// TestProvisioningRefusalsHaveAFixedOrder checks which refusal is returned when several apply. It
-// removes the reasons one after another.
+// TestProvisioningRefusalsHaveAFixedOrder checks which refusal is returned when several reasons
+// apply. It removes the reasons one after another.
 func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	env := newTestEnv(t) // the plan has no automatic DNS, and the provider has no plugin
 	client, path := env.serveWithDomain(t)
@@ -74,7 +75,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 		t.Helper()
 		got := client.expect(provision, status, code)
 		if list := client.expect(call{method: "GET", path: runsPath, key: env.accountA.key}, 200, ""); list.body["count"] != 0.0 {
-			t.Errorf("%s: a run was created", code)
+			t.Errorf("after the refusal %s, the list of runs is %s, want no runs", code, list.raw)
 		}
 		return got
 	}
@@ -116,7 +117,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 	if automation := env.get(client, path+"/automation"); member(automation, "automation.action_required_code") != "dns_read_unreliable" {
 		t.Errorf("got %v, want the code dns_read_unreliable", automation)
 	}
-	env.startProvisioning(client, path)
+	env.startProvisioning(client, path) // an unreliable read is no reason for a refusal
 	client.expect(provision, 409, "domain_provisioning_already_active")
 }
 
@@ -128,20 +129,20 @@ func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"})
 	provider := env.connectDNS(t, env.accountA)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.CNAME, Values: []string{"web.other.test"}})
-	keyedCall := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
-	first := client.expect(keyedCall, 409, "dns_conflict")
+	provision := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
+	refused := client.expect(provision, 409, "dns_conflict")
 	env.platform.DNS.Publish(plannedDomain)
-	env.connectDNS(t, env.accountA)
-	if repeated := client.expect(keyedCall, 409, "dns_conflict"); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("the refusal was not replayed: %s", repeated.raw)
+	env.connectDNS(t, env.accountA) // the zone of the new connection has no CNAME
+	if repeated := client.expect(provision, 409, "dns_conflict"); repeated.raw != refused.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the repetition got %s, want a replay of %s", repeated.raw, refused.raw)
 	}
 	_, job := env.startProvisioning(client, path)
-	keyedCall.headers = map[string]string{"Idempotency-Key": "active"}
-	client.expect(keyedCall, 409, "domain_provisioning_already_active")
+	provision.headers = map[string]string{"Idempotency-Key": "active"}
+	client.expect(provision, 409, "domain_provisioning_already_active")
 	env.updateJob(t, job, func(j *provisioning.Job) {
 		j.Status, j.Stage, j.Next, j.EndedAt = provisioning.Completed, provisioning.StageDone, provisioning.None, time.Now()
 	})
-	if repeated := client.expect(keyedCall, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
+	if repeated := client.expect(provision, 202, ""); repeated.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("the refusal without a DNS read was replayed: %s", repeated.raw)
 	}
 }
@@ -182,7 +183,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 		t.Errorf("the retry got %s, want the queued job in dns_propagation, counted in provider_heavy", got.raw)
 	}
 	if detail := client.expect(call{method: "GET", path: runsPath + "/" + run, key: env.accountA.key}, 200, ""); !strings.Contains(detail.raw, strings.TrimSuffix(strings.TrimPrefix(got.raw, `{"status":"queued","job":`), "}\n")) {
-		t.Errorf("retry returned\n%s\nthe run is\n%s", got.raw, detail.raw)
+		t.Errorf("retry returned\n%s\nwant a job of the run\n%s", got.raw, detail.raw)
 	}
 	if repeated := client.expect(keyedRetry, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the repeated retry got %s, want a replay", repeated.raw)
@@ -195,17 +196,16 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 
 func TestProvisioningRunsAreListedNewestFirst(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
-	domain := strings.Split(path, "/")[3]
-	var ids []string
+	var newestFirst []string
 	for range 3 {
 		run, job := env.startProvisioning(client, path)
 		env.updateJob(t, job, func(j *provisioning.Job) {
 			j.Status, j.Next, j.StartedAt, j.EndedAt = provisioning.Failed, provisioning.None, time.Now(), time.Now()
 		})
-		ids = append([]string{run}, ids...)
+		newestFirst = append([]string{run}, newestFirst...)
 	}
-	active, _ := env.startProvisioning(client, path)
-	ids = append([]string{active}, ids...)
+	activeRun, _ := env.startProvisioning(client, path)
+	newestFirst = append([]string{activeRun}, newestFirst...)
 	expectList := func(query string, limit int, want ...string) {
 		t.Helper()
 		got := client.expect(call{method: "GET", path: runsPath + query, key: env.accountA.key}, 200, "")
@@ -214,18 +214,18 @@ func TestProvisioningRunsAreListedNewestFirst(t *testing.T) {
 			listed = append(listed, r.(map[string]any)["id"].(string))
 		}
 		if strings.Join(listed, " ") != strings.Join(want, " ") || got.body["count"] != float64(len(want)) || got.body["limit"] != float64(limit) {
-			t.Errorf("%s lists %s, want %v of domain %s", query, got.raw, want, domain)
+			t.Errorf("the query %q lists %s, want %v with the limit %d", query, got.raw, want, limit)
 		}
 	}
-	expectList("", 20, ids...)
-	expectList("?limit=1", 1, ids[:1]...)
-	expectList("?limit=100&active_only=false", 100, ids...)
-	expectList("?active_only=true&unknown=x", 20, active)
+	expectList("", 20, newestFirst...)
+	expectList("?limit=1", 1, newestFirst[:1]...)
+	expectList("?limit=100&active_only=false", 100, newestFirst...)
+	expectList("?active_only=true&unknown=x", 20, activeRun)
 	for _, query := range []string{"limit=0", "limit=101", "limit=-1", "limit=", "limit=x", "limit=1.0", "limit=01", "limit=%2B5", "limit=99999999999999999999", "limit=5&limit=5",
 		"active_only=", "active_only=1", "active_only=True", "active_only=t", "active_only=null", "active_only=true&active_only=true"} {
 		got := client.expect(call{method: "GET", path: runsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
 		if name, _, _ := strings.Cut(query, "="); !strings.Contains(got.raw, `"location":"query.`+name+`"`) {
-			t.Errorf("the answer to %s does not name the parameter: %s", query, got.raw)
+			t.Errorf("the answer to the query %s does not name the parameter: %s", query, got.raw)
 		}
 	}
 	if got := client.expect(call{method: "GET", path: runsPath, key: env.accountB.key}, 200, ""); !strings.HasPrefix(got.raw, `{"runs":[],"count":0,"limit":20}`) {
@@ -245,6 +245,7 @@ func TestConcurrentProvisionsCreateOneJob(t *testing.T) {
 }
 
 func provisionConcurrently(t *testing.T, env *testEnv) {
+	t.Helper()
 	client, path := env.serveWithProvisionableDomain(t)
 	var requests sync.WaitGroup
 	statuses := make([]int, 50)
@@ -255,57 +256,58 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 	}
 	requests.Wait()
 	countByStatus := map[int]int{}
-	for _, s := range statuses {
-		countByStatus[s]++
+	for _, status := range statuses {
+		countByStatus[status]++
 	}
 	if countByStatus[202] != 1 || countByStatus[409] != 49 {
 		t.Errorf("the numbers of answers by status are %v, want one 202 and 49 times 409", countByStatus)
 	}
 	list := client.expect(call{method: "GET", path: runsPath, key: env.accountA.key}, 200, "")
 	if list.body["count"] != 1.0 || len(env.queue.All()) != 1 || env.queue.All()[0].Account != env.accountA.account.ID {
-		t.Errorf("the runs are %s and the wake-ups %v, want one of account A", list.raw, env.queue.All())
+		t.Errorf("the runs are %s and the wake-ups are %v, want one run and one wake-up for account A", list.raw, env.queue.All())
 	}
 }
 
-// TestProvisioningRunsOncePerKey checks replays of operations that queue jobs. It uses a trial API
-// key.
+// TestProvisioningRunsOncePerKey checks that a request with a repeated Idempotency-Key queues no job,
+// for both operations that queue jobs. It uses a trial API key.
 func TestProvisioningRunsOncePerKey(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		status int
-		path   func(env *testEnv, client *apiClient, path string) string
+	for _, tc := range []struct {
+		name       string
+		wantStatus int
+		// newPath returns the path of the operation from the path of the domain's DNS.
+		newPath func(t *testing.T, env *testEnv, client *apiClient, path string) string
 	}{
-		{"provision", 202, func(_ *testEnv, _ *apiClient, path string) string { return path + "/provision" }},
-		{"retry", 200, func(env *testEnv, client *apiClient, path string) string {
+		{"provision", 202, func(_ *testing.T, _ *testEnv, _ *apiClient, path string) string { return path + "/provision" }},
+		{"retry", 200, func(t *testing.T, env *testEnv, client *apiClient, path string) string {
 			_, job := env.startProvisioning(client, path)
-			env.updateJob(client.t.(*testing.T), job, func(j *provisioning.Job) {
+			env.updateJob(t, job, func(j *provisioning.Job) {
 				j.Status, j.Stage, j.RequiredAction, j.Message = provisioning.ActionRequired, provisioning.StagePlan, dns.ReadUnreliable, "Nobody answers."
 			})
 			return jobsPath + job + "/retry"
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			env, client, path := newProvisioningEnv(t)
-			keyedCall := call{method: "POST", path: tt.path(env, client, path), key: env.addTrialKey(t, env.accountA), headers: map[string]string{"Idempotency-Key": "one"}}
-			otherAccount := keyedCall
-			otherAccount.path, otherAccount.key = "/v1/tenants/"+string(env.accountB.tenant)+"/sync", env.accountB.key
-			client.expect(otherAccount, 200, "") // the same Idempotency-Key of a different account
-			first := client.expect(keyedCall, tt.status, "")
+			request := call{method: "POST", path: tc.newPath(t, env, client, path), key: env.addTrialKey(t, env.accountA), headers: map[string]string{"Idempotency-Key": "one"}}
+			foreignRequest := request
+			foreignRequest.path, foreignRequest.key = "/v1/tenants/"+string(env.accountB.tenant)+"/sync", env.accountB.key
+			client.expect(foreignRequest, 200, "") // a different account uses the same Idempotency-Key
+			firstAnswer := client.expect(request, tc.wantStatus, "")
 			wakeupsBefore := len(env.queue.All())
-			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
-				t.Errorf("got %v %s, want a replay, counted in read", repeated.header, repeated.raw)
+			if repeated := client.expect(request, tc.wantStatus, ""); repeated.raw != firstAnswer.raw || repeated.header.Get("Idempotency-Replayed") != "true" || repeated.header.Get("X-RateLimit-Bucket") != "read" {
+				t.Errorf("got %v %s, want a replay of %s, counted in read", repeated.header, repeated.raw, firstAnswer.raw)
 			}
-			changedCall := keyedCall
-			changedCall.path += "?x=1"
-			client.expect(changedCall, 409, "idempotency_key_conflict")
-			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: keyedCall.key}, 200, "").body["api_key"].(string)
-			client.expect(keyedCall, 401, "invalid_api_key")
-			keyedCall.key = rotated
-			if repeated := client.expect(keyedCall, tt.status, ""); repeated.raw != first.raw {
-				t.Errorf("the new API key gets %s, want the stored answer", repeated.raw)
+			changedRequest := request
+			changedRequest.path += "?x=1"
+			client.expect(changedRequest, 409, "idempotency_key_conflict")
+			rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: request.key}, 200, "").body["api_key"].(string)
+			client.expect(request, 401, "invalid_api_key")
+			request.key = rotated
+			if repeated := client.expect(request, tc.wantStatus, ""); repeated.raw != firstAnswer.raw {
+				t.Errorf("the new API key gets %s, want the stored answer %s", repeated.raw, firstAnswer.raw)
 			}
 			env.deactivate(t, env.accountA)
-			client.expect(keyedCall, 402, "no_api_plan")
+			client.expect(request, 402, "no_api_plan")
 			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != wakeupsBefore {
 				t.Errorf("%d runs, want 1; %d wake-ups, want %d (%v)", len(list), len(env.queue.All()), wakeupsBefore, err)
 			}

@@ -192,7 +192,7 @@ func TestOperationsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestRequestExamplesWork sends three request examples of the document unchanged.
+// TestRequestExamplesWork sends three request examples of the document.
 func TestRequestExamplesWork(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -201,7 +201,8 @@ func TestRequestExamplesWork(t *testing.T) {
 		for _, op := range allOperations() {
 			if op.doc["operationId"] == operationID {
 				content := op.doc["requestBody"].(map[string]any)["content"].(map[string]any)["application/json"]
-				raw, _ := json.Marshal(content.(map[string]any)["example"])
+				raw, err := json.Marshal(content.(map[string]any)["example"])
+				must(t, err)
 				return string(raw)
 			}
 		}
@@ -222,17 +223,17 @@ func TestRequestExamplesWork(t *testing.T) {
 	write("PATCH", base+"/mailboxes/"+id, example("update-mailbox"))
 }
 
-// TestAnswersFromTenantToMailboxesAreValid calls operations on a tenant, its domain and its
-// mailboxes. The client validates the answers.
-func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
+// TestAnswersAboutTenantDomainAndMailboxesAreValid calls operations on a tenant, its domain and its
+// mailboxes. The client compares each answer with the document.
+func TestAnswersAboutTenantDomainAndMailboxesAreValid(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	base := "/v1/tenants/" + string(env.accountA.tenant)
+	base, key := "/v1/tenants/"+string(env.accountA.tenant), env.accountA.key
 	get := func(path string) reply {
-		return client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
+		return client.expect(call{method: "GET", path: path, key: key}, 200, "")
 	}
 	write := func(method, path, body string) reply {
-		return client.expect(call{method: method, path: path, body: body, key: env.accountA.key}, 200, "")
+		return client.expect(call{method: method, path: path, body: body, key: key}, 200, "")
 	}
 
 	if link := get("/v1/tenants/connect-url").body["connect_url"]; !strings.HasPrefix(fmt.Sprint(link), "http") {
@@ -242,7 +243,7 @@ func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
 		t.Errorf("the sync got %s, want the status completed", synced.raw)
 	}
 	if list := get("/v1/tenants"); list.body["count"] != 1.0 {
-		t.Errorf("the list is %s, want one tenant", list.raw)
+		t.Errorf("the list of tenants is %s, want one tenant", list.raw)
 	}
 	added := write("POST", base+"/domains", `{"domain":"Example.com."}`)
 	if added.body["status"] != "added" || added.body["domain"].(map[string]any)["domain_name"] != "example.com" {
@@ -274,11 +275,11 @@ func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
 		t.Errorf("got %s, want two created mailboxes", provisioned.raw)
 	}
 	list := get(base + "/mailboxes")
-	first := list.body["mailboxes"].([]any)[0].(map[string]any)
-	if first["daily_send_limit"] != nil || first["blocked_at"] != nil || first["sends_today_at"] != nil {
-		t.Errorf("a new mailbox is %v, want no limit, block or count", first)
+	newMailbox := list.body["mailboxes"].([]any)[0].(map[string]any)
+	if newMailbox["daily_send_limit"] != nil || newMailbox["blocked_at"] != nil || newMailbox["sends_today_at"] != nil {
+		t.Errorf("a new mailbox is %v, want no limit, block or count", newMailbox)
 	}
-	mailboxPath := base + "/mailboxes/" + first["id"].(string)
+	mailboxPath := base + "/mailboxes/" + newMailbox["id"].(string)
 	if usage := get(mailboxPath + "/usage"); usage.body["remaining_sends"] != nil || usage.body["utilization_pct"] != nil {
 		t.Errorf("the usage without a limit is %s, want no computed members", usage.raw)
 	}
@@ -290,8 +291,6 @@ func TestAnswersFromTenantToMailboxesAreValid(t *testing.T) {
 	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 200, "")
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, http.StatusUnauthorized, "invalid_api_key")
-	write = func(method, path, body string) reply {
-		return client.expect(call{method: method, path: path, body: body, key: rotated.body["api_key"].(string)}, 200, "")
-	}
+	key = rotated.body["api_key"].(string)
 	write("DELETE", base, "")
 }

@@ -18,29 +18,29 @@ import (
 )
 
 // TestEachTypeOfEventHasSchema validates an event of each type against the schema of events. The
-// same event with empty data must be invalid.
+// same event with empty data must be invalid. The document must describe each type as a webhook.
 func TestEachTypeOfEventHasSchema(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	registerOperations(api, Options{})
 	registry := api.OpenAPI().Components.Schemas
-	for _, k := range event.Kinds() {
-		e := event.Event{ID: exampleDomainID, Type: k.Type, At: exampleTime, Tenant: tenant.GUID(exampleTenantID),
-			Subject: event.Subject{Type: k.Subject, ID: exampleDomainID}, Version: 1, Data: exampleData(k.Data)}
+	for _, kind := range event.Kinds() {
+		e := event.Event{ID: exampleDomainID, Type: kind.Type, At: exampleTime, Tenant: tenant.GUID(exampleTenantID),
+			Subject: event.Subject{Type: kind.Subject, ID: exampleDomainID}, Version: 1, Data: exampleData(kind.Data)}
 		if problems := validateEvent(t, registry, loggedEventOf(e)); len(problems) > 0 {
-			t.Errorf("%s: a valid event is refused: %v", k.Type, problems)
+			t.Errorf("%s: a valid event is refused: %v", kind.Type, problems)
 		}
-		wrong := loggedEventOf(e)
-		wrong.Data = map[string]any{}
-		if len(validateEvent(t, registry, wrong)) == 0 {
-			t.Errorf("%s: an event with empty data is accepted", k.Type)
+		withoutData := loggedEventOf(e)
+		withoutData.Data = map[string]any{}
+		if len(validateEvent(t, registry, withoutData)) == 0 {
+			t.Errorf("%s: an event with empty data is valid, want an error", kind.Type)
 		}
-		hook := api.OpenAPI().Webhooks[string(k.Type)]
-		if hook == nil || hook.Post.RequestBody == nil || k.About == "" {
-			t.Errorf("%s is not described as a webhook", k.Type)
+		hook := api.OpenAPI().Webhooks[string(kind.Type)]
+		if hook == nil || hook.Post.RequestBody == nil || kind.About == "" {
+			t.Errorf("%s is not described as a webhook", kind.Type)
 		}
 	}
 	if len(api.OpenAPI().Webhooks) != len(event.Types())+1 || api.OpenAPI().Webhooks[string(webhook.TestType)] == nil {
-		t.Errorf("the document has %d webhooks, want one for each of %d types and one for the test", len(api.OpenAPI().Webhooks), len(event.Types()))
+		t.Errorf("the document has %d webhooks, want one for each of %d types and one for the type of test messages", len(api.OpenAPI().Webhooks), len(event.Types()))
 	}
 }
 
@@ -61,19 +61,19 @@ func validateEvent(t *testing.T, registry huma.Registry, e loggedEvent) []error 
 	return result.Errors
 }
 
-// exampleData returns a value of the type of empty, with valid fields.
+// exampleData returns a value that has the type of empty and is valid in the schema of this type.
 func exampleData(empty any) any {
 	v := reflect.New(reflect.TypeOf(empty)).Elem()
 	for i := range v.NumField() {
-		tag, target := v.Type().Field(i).Tag, v.Field(i)
-		first, _, enumerated := strings.Cut(tag.Get("enum"), ",")
+		tag, field := v.Type().Field(i).Tag, v.Field(i)
+		firstEnumValue, _, _ := strings.Cut(tag.Get("enum"), ",")
 		switch {
-		case target.Kind() == reflect.Slice:
-			target.Set(reflect.MakeSlice(target.Type(), 0, 0))
-		case target.Kind() == reflect.String && (enumerated || tag.Get("enum") != ""):
-			target.SetString(first)
-		case target.Kind() == reflect.String && tag.Get("format") == "uuid":
-			target.SetString(exampleDomainID)
+		case field.Kind() == reflect.Slice:
+			field.Set(reflect.MakeSlice(field.Type(), 0, 0))
+		case field.Kind() == reflect.String && firstEnumValue != "":
+			field.SetString(firstEnumValue)
+		case field.Kind() == reflect.String && tag.Get("format") == "uuid":
+			field.SetString(exampleDomainID)
 		}
 	}
 	return v.Interface()

@@ -28,9 +28,9 @@ func eventTypes(r reply) (types []string) {
 
 // attachTenantWithoutPlatform attaches a further tenant to an account. The fake platform does not
 // know the tenant.
-func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, a testAccount, id tenant.GUID) {
+func (env *testEnv) attachTenantWithoutPlatform(t *testing.T, owner testAccount, id tenant.GUID) {
 	t.Helper()
-	_, err := env.store.Attach(t.Context(), a.account.ID, tenant.Tenant{GUID: id, Name: "Other", ConsentedAt: time.Now()})
+	_, err := env.store.Attach(t.Context(), owner.account.ID, tenant.Tenant{GUID: id, Name: "Other", ConsentedAt: time.Now()})
 	must(t, err)
 }
 
@@ -38,17 +38,17 @@ func TestEventsAreLimitedToTheAccount(t *testing.T) {
 	env := newTestEnv(t)
 	addOwnedObjects(env, t) // the test reads the events of these objects
 	client := serve(t, env.handler(t))
-	for _, a := range []testAccount{env.accountA, env.accountB} {
-		got := client.expect(call{method: "GET", path: "/v1/events?limit=100", key: a.key}, http.StatusOK, "")
+	for _, owner := range []testAccount{env.accountA, env.accountB} {
+		got := client.expect(call{method: "GET", path: "/v1/events?limit=100", key: owner.key}, http.StatusOK, "")
 		types := eventTypes(got)
 		for _, want := range []string{"tenant.connected", "key.created", "domain.added", "mailbox.created", "integration.connected"} {
 			if !slices.Contains(types, want) {
-				t.Errorf("no event %s among %q", want, types)
+				t.Errorf("the log has the events %q, want also %s", types, want)
 			}
 		}
 		for _, e := range got.body["events"].([]any) {
-			if id := e.(map[string]any)["tenant_id"]; id != nil && id != string(a.tenant) {
-				t.Errorf("the account gets an event of the tenant %s, want only %s", id, a.tenant)
+			if id := e.(map[string]any)["tenant_id"]; id != nil && id != string(owner.tenant) {
+				t.Errorf("the account gets an event of the tenant %s, want only events of its tenant %s", id, owner.tenant)
 			}
 		}
 	}
@@ -90,12 +90,13 @@ func TestEventsArePagedInOneOrder(t *testing.T) {
 	} {
 		got := get(filter)
 		if !slices.Equal(eventTypes(got), want) {
-			t.Errorf("%s: got %q, want %q", filter, eventTypes(got), want)
+			t.Errorf("the query %s: got %q, want %q", filter, eventTypes(got), want)
 		}
 	}
 }
 
-// cursorAfterEnd is a cursor of the event list. It is after the end of every log of the tests.
+// cursorAfterEnd is a cursor of the event list. Its position is after the last event of each log in
+// these tests.
 var cursorAfterEnd = page.Cursor("999999").Encode("events")
 
 func TestQueriesOfEventsAreChecked(t *testing.T) {
@@ -109,7 +110,7 @@ func TestQueriesOfEventsAreChecked(t *testing.T) {
 		got := client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusBadRequest, "invalid_request")
 		parameter, _, _ := strings.Cut(query, "=")
 		if !slices.Equal(got.locations(), []string{"query." + parameter}) {
-			t.Errorf("the answer to %s does not name only its parameter: %s", query, got.raw)
+			t.Errorf("the answer to %s names the locations %q, want only the parameter: %s", query, got.locations(), got.raw)
 		}
 	}
 }
@@ -118,6 +119,7 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	cursor := client.expect(call{method: "GET", path: "/v1/events?limit=1", key: env.accountA.key}, http.StatusOK, "").body["next_cursor"].(string)
+	// The store drops the events of whole UTC days, so a time on a later day drops all events.
 	if _, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -128,18 +130,19 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestIsAnsweredByEvent checks requests that wait for an event. Events of a different
-// type do not end the wait, and a waiting request uses no slot for requests in progress.
+// TestWaitingRequestIsAnsweredByEvent checks that an event answers the requests that wait for its
+// type. Events of a different type do not end a wait. A waiting request uses no slot for requests in
+// progress, so more requests can wait than slots exist.
 func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.MaxInFlight = 4
 	client := serve(t, env.handler(t))
-	const waiting = 5
-	answers := make(chan reply, waiting)
+	const waitingRequests = 5
+	answers := make(chan reply, waitingRequests)
 	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
 	defer stop()
 	var wg sync.WaitGroup
-	for range waiting {
+	for range waitingRequests {
 		wg.Go(func() {
 			for {
 				began := time.Now()
@@ -162,9 +165,10 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	}
 	// A request that begins to wait after an event was stored does not get that event. Therefore
 	// the test stores events until all requests are answered.
-	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
-		env.attachTenantWithoutPlatform(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
-		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil))
+	for i := 0; len(answers) < waitingRequests && ctx.Err() == nil; i++ {
+		id := tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+i%20))
+		env.attachTenantWithoutPlatform(t, env.accountA, id)
+		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, id, nil))
 	}
 	wg.Wait()
 	close(answers)
@@ -175,26 +179,26 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	}
 }
 
-// observedLog is a store whose first read of a log closes the channel read.
+// observedLog is a store that closes the channel firstRead after the first read of a log.
 type observedLog struct {
 	*bunstore.Store
-	once sync.Once
-	read chan struct{}
+	once      sync.Once
+	firstRead chan struct{}
 }
 
 func (l *observedLog) LoggedEvents(ctx context.Context, owner access.AccountID, q ports.LogQuery) (ports.LogPage, error) {
 	logPage, err := l.Store.LoggedEvents(ctx, owner, q)
-	l.once.Do(func() { close(l.read) })
+	l.once.Do(func() { close(l.firstRead) })
 	return logPage, err
 }
 
 // TestWaitingRequestEndsWithItsKey revokes the key of a request that waits for events, or suspends
 // the account. The next event is logged later, so the request must not get it.
 func TestWaitingRequestEndsWithItsKey(t *testing.T) {
-	for name, tt := range map[string]struct {
-		end        func(t *testing.T, env *testEnv, client *apiClient, keyID string)
-		status     int
-		code       string
+	for name, tc := range map[string]struct {
+		endAccess  func(t *testing.T, env *testEnv, client *apiClient, keyID string)
+		wantStatus int
+		wantCode   string
 		wantHeader string // the WWW-Authenticate of the answer
 	}{
 		"the key is revoked": {func(_ *testing.T, env *testEnv, client *apiClient, keyID string) {
@@ -206,7 +210,7 @@ func TestWaitingRequestEndsWithItsKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
-			observed := &observedLog{Store: env.store, read: make(chan struct{})}
+			observed := &observedLog{Store: env.store, firstRead: make(chan struct{})}
 			env.options.Events.Events = observed
 			client := serve(t, env.handler(t))
 			created := client.expect(call{method: "POST", path: "/v1/keys", body: `{"name":"reader","scopes":["events:read"]}`, key: env.accountA.key}, http.StatusOK, "")
@@ -214,29 +218,42 @@ func TestWaitingRequestEndsWithItsKey(t *testing.T) {
 			go func() {
 				answered <- client.do(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=key.created", key: memberText(created, "api_key")})
 			}()
-			receive(t, observed.read, "the request did not read the log")
-			tt.end(t, env, client, memberText(created, "id"))
+			receive(t, observed.firstRead, "the request did not read the log")
+			tc.endAccess(t, env, client, memberText(created, "id"))
 			env.addKey(t, env.accountA.account.ID)
 			got := receive(t, answered, "the request was not answered")
-			if got.status != tt.status || got.code() != tt.code || got.header.Get("WWW-Authenticate") != tt.wantHeader {
-				t.Errorf("got %d %v %s, want %d %s", got.status, got.header, got.raw, tt.status, tt.code)
+			if got.status != tc.wantStatus || got.code() != tc.wantCode || got.header.Get("WWW-Authenticate") != tc.wantHeader {
+				t.Errorf("got %d %v %s, want %d %s with WWW-Authenticate %q", got.status, got.header, got.raw, tc.wantStatus, tc.wantCode, tc.wantHeader)
 			}
-			if tt.status == http.StatusUnauthorized {
+			if tc.wantStatus == http.StatusUnauthorized {
 				requireEntries(t, client, env, "create-key key "+memberText(created, "id")+": 200", "revoke-key key "+memberText(created, "id")+": 200", "list-events nothing: 401 invalid_api_key")
 			}
 		})
 	}
 }
 
+// TestStoppingServiceAnswersWaitingRequests checks that a request is answered before its wait of 30
+// seconds is over. On a slow machine an answer can take longer, so the test sends up to five requests
+// after the service has stopped.
 func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	env := newTestEnv(t)
+	observed := &observedLog{Store: env.store, firstRead: make(chan struct{})}
+	env.options.Events.Events = observed
 	client := serve(t, env.handler(t))
+	waitingCall := call{method: "GET", path: "/v1/events?after=now&wait_seconds=30", key: env.accountA.key}
 	answered := make(chan reply, 1)
-	go func() {
-		answered <- client.do(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30", key: env.accountA.key})
-	}()
+	began := time.Now()
+	go func() { answered <- client.do(waitingCall) }()
+	receive(t, observed.firstRead, "the request did not read the log")
 	env.options.Events.Stop()
 	got := receive(t, answered, "the request was not answered")
+	for i := 0; time.Since(began) >= 30*time.Second; i++ {
+		if i == 5 {
+			t.Fatal("each of six requests was answered after 30 seconds or more, want an answer without a wait")
+		}
+		began = time.Now()
+		client.do(waitingCall)
+	}
 	if got.status != http.StatusOK || len(eventTypes(got)) != 0 || got.body["next_cursor"] == nil {
 		t.Errorf("got %d %s, want 200 with a cursor and no events", got.status, got.raw)
 	}
@@ -250,11 +267,11 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	client := serve(t, env.handler(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	path := "/v1/events?after=now&wait_seconds=30"
+	const waitPath = "/v1/events?after=now&wait_seconds="
 	for range 5 {
 		wg.Go(func() {
 			for ctx.Err() == nil { // a request is refused while waitBriefly is one of five waiting requests
-				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
+				request := call{method: "GET", path: waitPath + "30", key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()
 				}
@@ -262,7 +279,7 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 		})
 	}
 	waitBriefly := func() reply {
-		return client.do(call{method: "GET", path: path[:len(path)-2] + "1", key: env.accountA.key})
+		return client.do(call{method: "GET", path: waitPath + "1", key: env.accountA.key})
 	}
 	got := waitBriefly()
 	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
@@ -270,16 +287,16 @@ func TestWaitingRequestsOfAnAccountAreLimited(t *testing.T) {
 	}
 	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
 		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {
-		t.Errorf("the sixth request got %d %v %s, want 429 of event_waiters", got.status, got.header, got.raw)
+		t.Errorf("the sixth request got %d %v %s, want 429 of event_waiters with the limit 5", got.status, got.header, got.raw)
 	}
-	client.expect(call{method: "GET", path: path[:len(path)-2] + "1", key: env.accountB.key}, http.StatusOK, "")
+	client.expect(call{method: "GET", path: waitPath + "1", key: env.accountB.key}, http.StatusOK, "")
 	client.expect(call{method: "GET", path: "/v1/events?wait_seconds=0", key: env.accountA.key}, http.StatusOK, "")
 	cancel()
 	wg.Wait()
 }
 
-// TestWaitingRequestIsRecognizedInALongQuery checks that a waiting request counts as one, even if
-// its query has more parameters than net/url parses.
+// TestWaitingRequestIsRecognizedInALongQuery checks that a waiting request counts as a waiting
+// request, even if net/url cannot parse its query, which has too many parameters or a wrong escape.
 func TestWaitingRequestIsRecognizedInALongQuery(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.Off = false
@@ -287,16 +304,16 @@ func TestWaitingRequestIsRecognizedInALongQuery(t *testing.T) {
 	env.options.Guard.Limits.Counters = counters
 	client := serve(t, env.handler(t))
 	for range 5 {
-		leave, ok := counters.Enter(t.Context(), "waiters:"+string(env.accountA.account.ID), 5)
-		if !ok {
-			t.Fatal("no slot is free")
+		leave, entered := counters.Enter(t.Context(), "waiters:"+string(env.accountA.account.ID), 5)
+		if !entered {
+			t.Fatal("no slot for waiting requests is free, want five free slots")
 		}
 		defer leave()
 	}
 	for _, padding := range []string{"", strings.Repeat("&", 10_000), "&x=%zz"} {
 		got := client.do(call{method: "GET", path: "/v1/events?after=now&wait_seconds=1" + padding, key: env.accountA.key})
 		if got.status != http.StatusTooManyRequests || got.header.Get("X-RateLimit-Bucket") != "event_waiters" {
-			t.Errorf("a query of %d bytes: got %d %s, want 429 of event_waiters", len(padding), got.status, got.raw)
+			t.Errorf("a query with %.10q (%d bytes) got %d %s, want 429 of event_waiters", padding, len(padding), got.status, got.raw)
 		}
 	}
 }

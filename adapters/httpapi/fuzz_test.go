@@ -46,45 +46,45 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	const form = "application/x-www-form-urlencoded"
-	add := func(method, target, contentType, body string) {
+	addSeed := func(method, target, contentType, body string) {
 		f.Add(method, target, contentType, body, "Accept", "text/html")
 	}
 	for _, path := range []string{"/", "/docs", "/docs/", "/docs/errors/invalid_request", "/docs/guide/webhooks", "/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/v1", "/v1/tenants", "/v1/events?wait_seconds=1", "/connect/", "/nothing"} {
-		add("GET", path, "", "")
+		addSeed("GET", path, "", "")
 	}
 	const state = validState
 	for _, query := range []string{"", "state=" + state, "state=" + state + "&code=x", "state=" + state + "&admin_consent=True&tenant=" + string(env.accountA.tenant), "state=x&error=access_denied&error_description=y"} {
-		add("GET", "/connect/microsoft365/callback?"+query, "", "")
-		add("GET", "/connect/microsoft365/signin?"+query, "", "")
-		add("POST", "/connect/microsoft365/confirm", form, query+"&decision=connect")
+		addSeed("GET", "/connect/microsoft365/callback?"+query, "", "")
+		addSeed("GET", "/connect/microsoft365/signin?"+query, "", "")
+		addSeed("POST", "/connect/microsoft365/confirm", form, query+"&decision=connect")
 	}
-	add("POST", "/v1/tenants", "application/json", `{"a":1}`)
+	addSeed("POST", "/v1/tenants", "application/json", `{"a":1}`)
 	f.Add("GET", "/connect/microsoft365/signin?"+validSignIn, "", "", "Cookie", validCookie)
 	for _, body := range []string{"decision=connect&csrf=" + validCSRF, "decision=cancel&csrf=" + validCSRF, "decision=connect&csrf=x", "decision=connect"} {
 		f.Add("POST", "/connect/microsoft365/confirm", form, body, "Cookie", validConfirmationCookie)
 	}
 	var (
-		requests int
-		fill     *strings.Replacer
-		memory   growthCheck
+		requests   int
+		linkValues *strings.Replacer // replaces the words such as VALID-STATE
+		memory     growthCheck
 	)
 	f.Fuzz(func(t *testing.T, method, target, contentType, body, header, value string) {
 		if requests++; requests%growthInterval == 1 {
 			signIn, cookie := env.returnFromSignIn(t, handler)
 			csrf, confirmationCookie := env.openConfirmationPage(t, handler)
-			fill = strings.NewReplacer(validState, newConnectLink(t, handler, env.accountA.key).Query().Get("state"),
+			linkValues = strings.NewReplacer(validState, newConnectLink(t, handler, env.accountA.key).Query().Get("state"),
 				validSignIn, signIn, validCookie, cookie, validCSRF, csrf, validConfirmationCookie, confirmationCookie)
 			memory.requireNoGrowth(t, requests)
 		}
-		target = fill.Replace(target)
+		target = linkValues.Replace(target)
 		targetURL, err := url.ParseRequestURI(target)
 		if err != nil || strings.ContainsAny(method, " \r\n") || method == "" {
 			t.Skip("a server does not pass on such a request")
 		}
-		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(fill.Replace(body)))
+		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(linkValues.Replace(body)))
 		r.Method, r.URL, r.RequestURI = method, targetURL, target
 		r.Header["Content-Type"] = []string{contentType}
-		r.Header[http.CanonicalHeaderKey(header)] = []string{fill.Replace(value)}
+		r.Header[http.CanonicalHeaderKey(header)] = []string{linkValues.Replace(value)}
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, r)
 		if recorder.Code >= http.StatusInternalServerError {
@@ -143,7 +143,7 @@ func TestFuzzingRequestsWithoutKey(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
 		"-test.fuzztime="+fuzzTime, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
 	if t.Logf("%s", output); err != nil {
-		t.Error(err)
+		t.Errorf("the fuzzing program failed: %v", err)
 	}
 }
 

@@ -34,7 +34,7 @@ import (
 // the same operations: one with the middleware and one without.
 type guardBench struct {
 	guarded, unguarded http.Handler
-	key, mailbox       string
+	key, mailboxPath   string
 }
 
 func newGuardBench(b *testing.B) guardBench {
@@ -72,7 +72,7 @@ func newGuardBench(b *testing.B) guardBench {
 	}
 	return guardBench{
 		guarded: httpapi.New(options), unguarded: httpapi.Unguarded(options, access.Caller{Account: account}), key: text.Reveal(),
-		mailbox: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + stored[0].ID,
+		mailboxPath: "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + stored[0].ID,
 	}
 }
 
@@ -81,21 +81,21 @@ func newGuardBench(b *testing.B) guardBench {
 func BenchmarkGuard(b *testing.B) {
 	bench := newGuardBench(b)
 	for _, op := range []struct{ name, method, path, body string }{
-		{"read", "GET", bench.mailbox + "/usage", ""},
-		{"write", "PATCH", bench.mailbox, `{"daily_send_limit":5}`},
+		{"read", "GET", bench.mailboxPath + "/usage", ""},
+		{"write", "PATCH", bench.mailboxPath, `{"daily_send_limit":5}`},
 	} {
-		b.Run(op.name+"/with", func(b *testing.B) { bench.load(b, bench.guarded, op.method, op.path, op.body) })
-		b.Run(op.name+"/without", func(b *testing.B) { bench.load(b, bench.unguarded, op.method, op.path, op.body) })
+		b.Run(op.name+"/with", func(b *testing.B) { bench.measure(b, bench.guarded, op.method, op.path, op.body) })
+		b.Run(op.name+"/without", func(b *testing.B) { bench.measure(b, bench.unguarded, op.method, op.path, op.body) })
 	}
 }
 
-// load sends the request repeatedly and reports the processor time in microseconds per request.
-func (g guardBench) load(b *testing.B, handler http.Handler, method, path, body string) {
+// measure sends the request repeatedly and reports the processor time in microseconds per request.
+func (bench guardBench) measure(b *testing.B, handler http.Handler, method, path, body string) {
 	b.Helper()
 	before := processorTime(b)
 	for b.Loop() {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
-		r.Header.Set("Authorization", "Bearer "+g.key)
+		r.Header.Set("Authorization", "Bearer "+bench.key)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Idempotency-Key", rand.Text())
 		answer := httptest.NewRecorder()
@@ -106,11 +106,12 @@ func (g guardBench) load(b *testing.B, handler http.Handler, method, path, body 
 	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/req")
 }
 
+// processorTime returns the user and system time that this process has used so far.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		b.Fatal(err)
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

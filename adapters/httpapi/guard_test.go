@@ -54,15 +54,15 @@ func newTenantListEnv(t *testing.T, list func(context.Context) ([]tenant.Tenant,
 }
 
 func TestPanicsAreAnsweredAndLoggedWithoutValues(t *testing.T) {
-	const canary = "Hunter2-Secret"
-	env, client, lines := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { panic(canary) })
-	got := client.expect(call{method: "GET", path: "/v1/tenants?token=" + canary, key: env.accountA.key}, 500, "internal_error")
+	const panicValue = "Hunter2-Secret"
+	env, client, lines := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { panic(panicValue) })
+	got := client.expect(call{method: "GET", path: "/v1/tenants?token=" + panicValue, key: env.accountA.key}, 500, "internal_error")
 	// Other operations still work.
 	client.expect(call{method: "GET", path: domainsOfA, key: env.accountA.key}, 200, "")
 	client.server.Close() // the log is complete when no request is in progress
 	log := lines.String()
-	if strings.Contains(got.raw+log, canary) {
-		t.Errorf("the answer or the log has the panic value: %s\n%s", got.raw, log)
+	if strings.Contains(got.raw+log, panicValue) {
+		t.Errorf("the answer or the log contains the panic value: %s\n%s", got.raw, log)
 	}
 	if got.header.Get("X-RateLimit-Remaining") == "" {
 		t.Errorf("the answer has no rate-limit headers, although the request was counted: %v", got.header)
@@ -73,11 +73,11 @@ func TestPanicsAreAnsweredAndLoggedWithoutValues(t *testing.T) {
 }
 
 func TestErrorsMapToProblems(t *testing.T) {
-	for name, tt := range map[string]struct {
-		err        error
-		status     int
-		code       string
-		retryAfter string
+	for name, tc := range map[string]struct {
+		err            error
+		wantStatus     int
+		wantCode       string
+		wantRetryAfter string // in seconds
 	}{
 		"unknown error":           {errorString("dial tcp 10.0.0.1:5432"), 500, "internal_error", ""},
 		"deadline exceeded":       {context.DeadlineExceeded, 503, "service_unavailable", "10"},
@@ -86,10 +86,13 @@ func TestErrorsMapToProblems(t *testing.T) {
 		"delay under a second":    {fault.ServiceUnavailable.RetryIn(time.Millisecond, "busy"), 503, "service_unavailable", "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			env, client, _ := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { return nil, tt.err })
-			got := client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, tt.status, tt.code)
-			if strings.Contains(got.raw, "10.0.0.1") || got.header.Get("Retry-After") != tt.retryAfter {
-				t.Errorf("Retry-After is %q, want %q, or the answer has the address: %s", got.header.Get("Retry-After"), tt.retryAfter, got.raw)
+			env, client, _ := newTenantListEnv(t, func(context.Context) ([]tenant.Tenant, error) { return nil, tc.err })
+			got := client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, tc.wantStatus, tc.wantCode)
+			if retryAfter := got.header.Get("Retry-After"); retryAfter != tc.wantRetryAfter {
+				t.Errorf("Retry-After is %q, want %q", retryAfter, tc.wantRetryAfter)
+			}
+			if strings.Contains(got.raw, "10.0.0.1") {
+				t.Errorf("the answer contains the address of the database: %s", got.raw)
 			}
 		})
 	}
@@ -117,6 +120,8 @@ func TestProviderFailuresMapToProblems(t *testing.T) {
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: env.accountA.key}, 403, "access_denied")
 }
 
+// TestReadsHaveADeadline checks that a read must end 55 seconds after its start, which is the default
+// time limit of operations.
 func TestReadsHaveADeadline(t *testing.T) {
 	var deadline, latest time.Time
 	env, client, _ := newTenantListEnv(t, func(ctx context.Context) ([]tenant.Tenant, error) {
@@ -142,9 +147,9 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	service.Tenants = baggageRecorder{tenantStore: env.store, gotBaggage: &gotBaggage}
 	env.options.Tenants = &service
 	client := serve(t, env.handler(t))
-	const parent = "0af7651916cd43dd8448eb211c80319c"
+	const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 	got := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountB.tenant) + "?email=ann@a.example", key: env.accountA.key, headers: map[string]string{
-		"Traceparent": "00-" + parent + "-b7ad6b7169203331-01", "Baggage": "customer=ann", "User-Agent": "curl", "X-Forwarded-For": "10.9.8.7",
+		"Traceparent": "00-" + callersTrace + "-b7ad6b7169203331-01", "Baggage": "customer=ann", "User-Agent": "curl", "X-Forwarded-For": "10.9.8.7",
 	}}, 404, "tenant_not_found")
 	client.server.Close()
 
@@ -158,7 +163,7 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	}
 	for member, want := range map[string]any{
 		"route": "GET /v1/tenants/{tenant_id}", "status": 404.0, "code": "tenant_not_found",
-		"request_id": got.header.Get("X-Request-ID"), "trace_id": parent,
+		"request_id": got.header.Get("X-Request-ID"), "trace_id": callersTrace,
 		"account_id": string(env.accountA.account.ID), "key_id": keys[0].ID,
 	} {
 		if line[member] != want {
@@ -169,7 +174,7 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 		t.Error("the log line has no duration_ms")
 	}
 	endedSpans := spans.GetSpans()
-	if len(endedSpans) != 1 || endedSpans[0].Name != "GET /v1/tenants/{tenant_id}" || endedSpans[0].SpanContext.TraceID().String() != parent ||
+	if len(endedSpans) != 1 || endedSpans[0].Name != "GET /v1/tenants/{tenant_id}" || endedSpans[0].SpanContext.TraceID().String() != callersTrace ||
 		endedSpans[0].SpanKind != trace.SpanKindServer {
 		t.Fatalf("the spans are %+v, want one server span of the route in the caller's trace", endedSpans)
 	}
@@ -180,13 +185,13 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	if !strings.Contains(output, "http.route=/v1/tenants/{tenant_id}") {
 		t.Errorf("the span has no http.route: %s", output)
 	}
-	for _, customer := range []string{string(env.accountB.tenant), "ann@a.example", "10.9.8.7", env.accountA.key} {
-		if strings.Contains(output, customer) {
-			t.Errorf("the log or the span has %q: %s", customer, output)
+	for _, customerData := range []string{string(env.accountB.tenant), "ann@a.example", "10.9.8.7", env.accountA.key} {
+		if strings.Contains(output, customerData) {
+			t.Errorf("the log or the span contains %q: %s", customerData, output)
 		}
 	}
 	if gotBaggage {
-		t.Error("baggage was propagated")
+		t.Error("the operation got the baggage of the request, want none")
 	}
 }
 
@@ -214,7 +219,7 @@ func TestHostHeaderIsNotReflected(t *testing.T) {
 			}
 		}
 		if strings.Contains(got.raw, "evil") || strings.Contains(got.raw, "$schema") {
-			t.Errorf("the body of %s repeats the host or has $schema: %s", path, got.raw)
+			t.Errorf("the body of %s repeats the host or contains $schema: %s", path, got.raw)
 		}
 	}
 }
@@ -241,8 +246,8 @@ func TestForwardedHeadersDoNotChangeTheRequest(t *testing.T) {
 	}
 }
 
-// linkTarget returns the host, path and redirect URI of a connect link, without the state, which is
-// different in each link.
+// linkTarget returns the host, path and redirect URI of a connect link. It leaves out the state,
+// which is different in each link.
 func linkTarget(t *testing.T, r reply) string {
 	t.Helper()
 	link, err := http.NewRequest("GET", r.body["connect_url"].(string), nil)

@@ -18,7 +18,7 @@ import (
 
 // faultyRequest is a valid request with one change, which usually makes it invalid.
 type faultyRequest struct {
-	fault string
+	fault string // describes the change
 	call
 	query string
 }
@@ -122,21 +122,21 @@ func mutatedBodies(validBody string) (bodies []string) {
 	if validBody == "" {
 		return nil
 	}
-	var members func(prefix, object, suffix string)
-	members = func(prefix, object, suffix string) {
-		var parts map[string]json.RawMessage
-		if json.Unmarshal([]byte(object), &parts) != nil {
+	var addVariants func(prefix, object, suffix string) // the body is prefix, object and suffix
+	addVariants = func(prefix, object, suffix string) {
+		var members map[string]json.RawMessage
+		if json.Unmarshal([]byte(object), &members) != nil {
 			return
 		}
-		for _, name := range slices.Sorted(maps.Keys(parts)) {
-			addBody := func(members string) { bodies = append(bodies, prefix+members+suffix) }
-			others := ""
-			for _, other := range slices.Sorted(maps.Keys(parts)) {
-				if other != name {
-					others += fmt.Sprintf("%q:%s,", other, parts[other])
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			addBody := func(variant string) { bodies = append(bodies, prefix+variant+suffix) }
+			others := "" // the text of the other members
+			for _, otherName := range slices.Sorted(maps.Keys(members)) {
+				if otherName != name {
+					others += fmt.Sprintf("%q:%s,", otherName, members[otherName])
 				}
 			}
-			value := string(parts[name])
+			value := string(members[name])
 			addBody("{" + strings.TrimSuffix(others, ",") + "}")
 			addBody(fmt.Sprintf("{%s%q:%s}", others, strings.ToUpper(name), value))
 			addBody(fmt.Sprintf("{%s%q:%s,%q:%s}", others, name, value, name, value))
@@ -145,14 +145,14 @@ func mutatedBodies(validBody string) (bodies []string) {
 			for _, hostile := range valuesFor(name) {
 				addBody(fmt.Sprintf("{%s%q:%s}", others, name, hostile))
 			}
-			if inner, ok := strings.CutPrefix(value, "["); ok && strings.HasPrefix(inner, "{") {
+			if inner, isList := strings.CutPrefix(value, "["); isList && strings.HasPrefix(inner, "{") {
 				var list []json.RawMessage
-				_ = json.Unmarshal(parts[name], &list)
-				members(prefix+fmt.Sprintf("{%s%q:[", others, name), string(list[0]), "]}"+suffix)
+				_ = json.Unmarshal(members[name], &list)
+				addVariants(prefix+fmt.Sprintf("{%s%q:[", others, name), string(list[0]), "]}"+suffix)
 			}
 		}
 	}
-	members("", validBody, "")
+	addVariants("", validBody, "")
 	return bodies
 }
 
@@ -160,29 +160,29 @@ func mutatedBodies(validBody string) (bodies []string) {
 // not destructive. It sends up to 20 random faults per operation, and up to 200 when TENANTRY_SOAK
 // is set. Each answer must be documented and contain no secret.
 func TestFaultyRequestsGetDocumentedAnswers(t *testing.T) {
-	m, perOperation := newRequestMutator(t), 20
+	mutator, perOperation := newRequestMutator(t), 20
 	if soak.Enabled() {
 		perOperation = 200
 	}
 	random := soak.Rand(t)
-	statuses := map[int]int{}
+	answersByClass := map[int]int{} // the class of a status is its first digit
 	for _, op := range allOperations() {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
 			continue // see TestFaultyDestructiveRequestsGetDocumentedAnswers
 		}
-		requests := m.faultyRequests(op, random)
+		requests := mutator.faultyRequests(op, random)
 		if len(requests) < 80 {
 			t.Errorf("%s %s: faultyRequests returns %d requests, want at least 80", op.method, op.path, len(requests))
 		}
 		random.Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 		for i, f := range requests[:min(perOperation, len(requests))] {
-			statuses[m.checkRequest(f, fmt.Sprintf("walk-%s-%d", op.path, i))/100]++
+			answersByClass[mutator.checkRequest(f, fmt.Sprintf("walk-%s-%d", op.path, i))/100]++
 		}
 	}
-	if statuses[4] < 200 || statuses[2] == 0 {
-		t.Errorf("the numbers of answers by class are %v, want at least 200 of 4xx and some of 2xx", statuses)
+	if answersByClass[4] < 200 || answersByClass[2] == 0 {
+		t.Errorf("the numbers of answers by class are %v, want at least 200 of 4xx and some of 2xx", answersByClass)
 	}
-	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
+	mutator.client.expect(call{method: "GET", path: "/v1/tenants", key: mutator.env.accountA.key}, 200, "")
 }
 
 // TestFaultyDestructiveRequestsGetDocumentedAnswers sends requests with one fault to the operations
@@ -191,47 +191,49 @@ func TestFaultyRequestsGetDocumentedAnswers(t *testing.T) {
 // those with a faulty user_email are sent, because the others would replace the key.
 func TestFaultyDestructiveRequestsGetDocumentedAnswers(t *testing.T) {
 	env := newTestEnv(t)
-	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
-	random := soak.Rand(t)
+	mutator := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}
+	random, sent := soak.Rand(t), 0
 	for _, op := range allOperations() {
 		if op.method != "delete" && op.path != "/api-key/rotate" {
 			continue
 		}
-		for i, f := range m.faultyRequests(op, random) {
+		for i, f := range mutator.faultyRequests(op, random) {
 			if strings.Contains(f.query, "user_email=") || op.method == "delete" {
-				m.checkRequest(f, fmt.Sprintf("end-%s-%d", op.path, i))
+				mutator.checkRequest(f, fmt.Sprintf("end-%s-%d", op.path, i))
+				sent++
 			}
 		}
+	}
+	if sent == 0 {
+		t.Error("no request was sent, want some for each destructive operation")
 	}
 }
 
 // checkRequest sends a request and returns the status of its answer, or 0 when an HTTP client
-// cannot send the request. It reports an error for an answer with a secret. It also reports an
-// error for a status of 500 or more with a code other than provider_unavailable.
-func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
+// cannot send the request. If the request has no Idempotency-Key, it gets idempotencyKey.
+// checkRequest reports an error for an answer with a secret. It also reports an error for a status
+// of 500 or more, except 503 with the code provider_unavailable.
+func (m *requestMutator) checkRequest(f faultyRequest, idempotencyKey string) int {
 	m.client.t.Helper()
-	if _, set := f.headers["Idempotency-Key"]; !set {
-		f.headers["Idempotency-Key"] = key
+	if _, isSet := f.headers["Idempotency-Key"]; !isSet {
+		f.headers["Idempotency-Key"] = idempotencyKey
 	}
 	target := m.client.server.URL + f.path
 	if f.query != "" {
 		target += "?" + f.query
 	}
-	r, err := http.NewRequest(f.method, m.client.server.URL, strings.NewReader(f.body))
-	must(m.client.t, err)
-	if targetURL, err := url.Parse(target); err == nil {
-		r.URL = targetURL
-	} else {
-		return 0 // not a valid URL
+	targetURL, err := url.Parse(target)
+	if err != nil {
+		return 0
 	}
-	request := f.request(m.client.t, m.client.server.URL)
-	r.Header = request.Header
+	r := f.request(m.client.t, m.client.server.URL)
+	r.URL = targetURL
 	if f.headers["Host"] != "" {
 		r.Host = f.headers["Host"]
 	}
 	got := m.client.send(r)
 	if got.status >= 500 && !(got.status == http.StatusServiceUnavailable && got.code() == "provider_unavailable") {
-		m.client.t.Errorf("%s %s with %.200q got %d %s, want no such 5xx", f.method, f.path, f.fault, got.status, got.raw)
+		m.client.t.Errorf("%s %s with %.200q got %d %s, want at most a 503 with the code provider_unavailable", f.method, f.path, f.fault, got.status, got.raw)
 	}
 	for _, secret := range []string{canary, m.env.accountA.key, "Correct-Horse"} {
 		if strings.Contains(got.raw, secret) {
