@@ -8,7 +8,8 @@ import (
 )
 
 // TestSecretChangesGetAuditEntries changes keys and webhooks with the API key manager. Each change
-// has one entry, which names this key and the changed object. The exported chain contains no secret.
+// has one entry, which names this key and the changed object. The exported chain contains no
+// secret.
 func TestSecretChangesGetAuditEntries(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -28,15 +29,15 @@ func TestSecretChangesGetAuditEntries(t *testing.T) {
 	send("POST", "/v1/keys/"+createdKeyID+"/rotate", "")
 	send("DELETE", "/v1/keys/"+createdKeyID, "")
 	webhookID := memberText(send("POST", "/v1/webhooks", `{"url":"https://hooks.example.test/200?token=in-the-url","event_types":["*"]}`), "id")
-	path := "/v1/webhooks/" + webhookID
-	send("PATCH", path, `{"status":"disabled"}`)
-	send("PATCH", path, `{"status":"enabled","url":"https://hooks.example.test/204?token=in-the-url"}`)
-	send("POST", path+"/rotate-secret", "")
-	send("POST", path+"/test", "")
-	delivery, _ := send("GET", path+"/deliveries", "").body["deliveries"].([]any)[0].(map[string]any)["id"].(string)
-	send("POST", path+"/deliveries/"+delivery+"/redeliver", "")
-	send("POST", path+"/replay", `{"after":"2026-01-01T00:00:00Z"}`)
-	send("DELETE", path, "")
+	webhookPath := "/v1/webhooks/" + webhookID
+	send("PATCH", webhookPath, `{"status":"disabled"}`)
+	send("PATCH", webhookPath, `{"status":"enabled","url":"https://hooks.example.test/204?token=in-the-url"}`)
+	send("POST", webhookPath+"/rotate-secret", "")
+	send("POST", webhookPath+"/test", "")
+	deliveryID, _ := send("GET", webhookPath+"/deliveries", "").body["deliveries"].([]any)[0].(map[string]any)["id"].(string)
+	send("POST", webhookPath+"/deliveries/"+deliveryID+"/redeliver", "")
+	send("POST", webhookPath+"/replay", `{"after":"2026-01-01T00:00:00Z"}`)
+	send("DELETE", webhookPath, "")
 	requireEntries(t, client, env,
 		"create-key key "+managerID+": 200",
 		"create-key key "+createdKeyID+": 200",
@@ -47,7 +48,7 @@ func TestSecretChangesGetAuditEntries(t *testing.T) {
 		"update-webhook webhook "+webhookID+": 200",
 		"rotate-webhook-secret webhook "+webhookID+": 200",
 		"test-webhook webhook "+webhookID+": 200",
-		"redeliver-webhook-delivery delivery "+delivery+": 200",
+		"redeliver-webhook-delivery delivery "+deliveryID+": 200",
 		"replay-webhook webhook "+webhookID+": 200",
 		"delete-webhook webhook "+webhookID+": 200",
 	)

@@ -186,7 +186,8 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	revokedKey := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
 	must(t, err)
-	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
+	firstID, revokedID := keys[0].ID, keys[1].ID
+	if _, err := env.store.RevokeKey(t.Context(), revokedID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	base := "/v1/tenants/" + string(env.accountA.tenant)
@@ -202,19 +203,19 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
 		headers: map[string]string{"Idempotency-Key": ""}}, 403, "access_denied")
 	for _, e := range exportedEntries(client, env.accountA.key) {
-		if e.Outcome.Status == 401 && e.Actor.ID != keys[1].ID {
-			t.Errorf("the actor of the entry %s is %s, want the revoked key %s", e.summary(), e.Actor.ID, keys[1].ID)
+		if e.Outcome.Status == 401 && e.Actor.ID != revokedID {
+			t.Errorf("the actor of the entry %s is %s, want the revoked key %s", e.summary(), e.Actor.ID, revokedID)
 		}
 	}
 	requireEntries(t, client, env,
-		"key.revoke key "+keys[1].ID+": 200",
+		"key.revoke key "+revokedID+": 200",
 		"list-tenants nothing: 401 invalid_api_key",
 		"get-tenant tenant "+string(env.accountA.tenant)+": 401 invalid_api_key",
 		"unknown nothing: 401 invalid_api_key",
 		"get-tenant nothing: 401 invalid_api_key",
 		"delete-tenant tenant "+string(env.accountA.tenant)+": 401 invalid_api_key",
 		"add-domain tenant "+string(env.accountA.tenant)+": 403 access_denied",
-		"rotate-api-key key "+keys[0].ID+": 403 access_denied",
+		"rotate-api-key key "+firstID+": 403 access_denied",
 	)
 }
 
@@ -428,8 +429,8 @@ func TestExportIsSentInParts(t *testing.T) {
 	client.expect(call{method: "HEAD", path: "/v1/audit/export", key: env.accountA.key}, 200, "")
 }
 
-// brokenExport is an audit store that fails after the first page of an export. It calls panicOrReturn
-// before it fails.
+// brokenExport is an audit store that fails after the first page of an export. It calls
+// panicOrReturn before it fails.
 type brokenExport struct {
 	ports.AuditChains
 	panicOrReturn func()

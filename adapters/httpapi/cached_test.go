@@ -62,8 +62,8 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 	}
 }
 
-// TestPagesAreCacheable checks that a client may keep pages and files for some time. The answer to a
-// request for an unknown page or file must not have a max-age.
+// TestPagesAreCacheable checks that a client may keep pages and files for some time. The answer to
+// a request for an unknown page or file must not have a max-age.
 func TestPagesAreCacheable(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	browser := map[string]string{"Accept": "text/html"}

@@ -268,8 +268,8 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 	}
 }
 
-// TestProvisioningRunsOncePerKey checks that a request with a repeated Idempotency-Key queues no job,
-// for both operations that queue jobs. It uses a trial API key.
+// TestProvisioningRunsOncePerKey checks that a request with a repeated Idempotency-Key queues no
+// job, for both operations that queue jobs. It uses a trial API key.
 func TestProvisioningRunsOncePerKey(t *testing.T) {
 	for _, tc := range []struct {
 		name       string

@@ -131,8 +131,8 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 }
 
 // TestWaitingRequestIsAnsweredByEvent checks that an event answers the requests that wait for its
-// type. Events of a different type do not end a wait. A waiting request uses no slot for requests in
-// progress, so more requests can wait than slots exist.
+// type. Events of a different type do not end a wait. A waiting request uses no slot for requests
+// in progress, so more requests can wait than slots exist.
 func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.MaxInFlight = 4
@@ -233,8 +233,8 @@ func TestWaitingRequestEndsWithItsKey(t *testing.T) {
 }
 
 // TestStoppingServiceAnswersWaitingRequests checks that a request is answered before its wait of 30
-// seconds is over. On a slow machine an answer can take longer, so the test sends up to five requests
-// after the service has stopped.
+// seconds is over. On a slow machine an answer can take longer, so the test sends up to five
+// requests after the service has stopped.
 func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	env := newTestEnv(t)
 	observed := &observedLog{Store: env.store, firstRead: make(chan struct{})}

@@ -120,8 +120,8 @@ func TestProviderFailuresMapToProblems(t *testing.T) {
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"example.com"}`, key: env.accountA.key}, 403, "access_denied")
 }
 
-// TestReadsHaveADeadline checks that a read must end 55 seconds after its start, which is the default
-// time limit of operations.
+// TestReadsHaveADeadline checks that a read must end 55 seconds after its start, which is the
+// default time limit of operations.
 func TestReadsHaveADeadline(t *testing.T) {
 	var deadline, latest time.Time
 	env, client, _ := newTenantListEnv(t, func(ctx context.Context) ([]tenant.Tenant, error) {
