@@ -40,8 +40,8 @@ func TestPlansAreSeeded(t *testing.T) {
 	}
 }
 
-// TestPrimaryKeysBeginWithAccount checks that the primary keys of all tables outside exceptions
-// begin with account_id. A PostgreSQL cluster can then shard these tables by account.
+// TestPrimaryKeysBeginWithAccount checks that the primary key of each table, except those in
+// exceptions, begins with account_id. A PostgreSQL cluster can then shard these tables by account.
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	exceptions := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
 	s := migratedStore(t, MemoryURL)

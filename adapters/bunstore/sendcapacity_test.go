@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// readSending returns the stored counts and licences of the tenant at a time.
+// readSending returns the licences of the tenant, and what it sent on the day of the time at.
 func (fixture sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time) tenant.Sending {
 	t.Helper()
 	sending, err := s.Sending(t.Context(), fixture.owner, fixture.guid, at)
@@ -24,32 +24,34 @@ func (fixture sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time
 func (fixture sendLimitFixture) requireSending(t testing.TB, s *Store, want tenant.Sending) {
 	t.Helper()
 	if got := fixture.readSending(t, s, dueTime); got != want {
-		t.Fatalf("got %+v, want %+v", got, want)
+		t.Fatalf("Sending returned %+v, want %+v", got, want)
 	}
 }
 
 func TestLicencesOfLatestReadAreKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
+		const beyondInt32 = 4 << 30
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		fixture.requireSending(t, s, tenant.Sending{})
 		for _, read := range []struct {
-			have tenant.Licenses
-			at   time.Duration
-			want tenant.Sending
+			licenses tenant.Licenses
+			after    time.Duration // from now
+			want     tenant.Sending
 		}{
 			{tenant.Licenses{Paid: 25, Trial: 5, RecipientLimit: 7}, 0, tenant.Sending{Licenses: tenant.Licenses{Paid: 25, Trial: 5, RecipientLimit: 7}, LicensesAt: now}},
-			{tenant.Licenses{Paid: 1, RecipientLimit: 4 << 30}, time.Hour, tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 4 << 30}, LicensesAt: now.Add(time.Hour)}},
-			{tenant.Licenses{Paid: 9, RecipientLimit: 9}, time.Minute, tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 4 << 30}, LicensesAt: now.Add(time.Hour)}},
+			{tenant.Licenses{Paid: 1, RecipientLimit: beyondInt32}, time.Hour, tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: beyondInt32}, LicensesAt: now.Add(time.Hour)}},
+			{tenant.Licenses{Paid: 9, RecipientLimit: 9}, time.Minute, tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: beyondInt32}, LicensesAt: now.Add(time.Hour)}},
 			{tenant.Licenses{}, 2 * time.Hour, tenant.Sending{LicensesAt: now.Add(2 * time.Hour)}},
 		} {
-			must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, read.have, now.Add(read.at)))
+			must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, read.licenses, now.Add(read.after)))
 			fixture.requireSending(t, s, read.want)
 		}
 	})
 }
 
 // TestMigrationComputesTheLimitOfStoredLicences migrates a database in which an earlier release
-// stored licences without a limit of recipients.
+// stored licences without a limit of recipients. With paid licences, the migration computes the
+// limit 500 * paid^0.7 + 9500.
 func TestMigrationComputesTheLimitOfStoredLicences(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		n := 0
@@ -70,14 +72,14 @@ func TestMigrationComputesTheLimitOfStoredLicences(t *testing.T) {
 func TestTenantThatIsSavedOrConnectedAgainKeepsItsLicences(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		have := tenant.Licenses{Paid: 25, RecipientLimit: 7}
-		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, have, now))
+		licenses := tenant.Licenses{Paid: 25, RecipientLimit: 7}
+		must(t, "save", s.SaveLicenses(t.Context(), fixture.owner, fixture.guid, licenses, now))
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "tenant", err)
 		must(t, "save tenant", s.SaveTenant(t.Context(), fixture.owner, stored))
 		_, err = s.Attach(t.Context(), fixture.owner, stored)
 		must(t, "attach", err)
-		fixture.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
+		fixture.requireSending(t, s, tenant.Sending{Licenses: licenses, LicensesAt: now})
 	})
 }
 
@@ -92,7 +94,7 @@ func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
 			"the day before": dayStart.Add(-time.Microsecond), "the day after": dayStart.Add(24 * time.Hour),
 		} {
 			if got := fixture.readSending(t, s, moment); got.SentToday != 0 || !got.CountedAt.IsZero() {
-				t.Fatalf("on %s: got %+v, want no count", name, got)
+				t.Fatalf("on %s: Sending returned %+v, want no count", name, got)
 			}
 		}
 		if got := fixture.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).SentToday; got != 14 {
@@ -106,20 +108,20 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
 		fixture.saveCounts(t, s, claim, 7)
-		next := dayStart.Add(24 * time.Hour)
+		nextDay := dayStart.Add(24 * time.Hour)
 		requireLeaseHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
-			Today: next, At: next.Add(time.Hour), Mark: next,
-			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: next, Recent: 3}}},
+			Today: nextDay, At: nextDay.Add(time.Hour), Mark: nextDay,
+			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: nextDay, Recent: 3}}},
 		}))
-		if got := fixture.readSending(t, s, next.Add(2*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
-			t.Fatalf("got %+v, want 3 messages, counted an hour after the day began", got)
+		if got := fixture.readSending(t, s, nextDay.Add(2*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(nextDay.Add(time.Hour)) {
+			t.Fatalf("Sending returned %+v, want 3 messages, counted an hour after the day began", got)
 		}
 		requireLeaseHeld(t, "save counts", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{
-			Today: next, At: next.Add(2 * time.Hour), Mark: next,
-			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: next}}},
+			Today: nextDay, At: nextDay.Add(2 * time.Hour), Mark: nextDay,
+			ByMailbox: map[string][]sendlimit.Count{fixture.boxes[1].ID: {{Day: nextDay}}},
 		}))
-		if got := fixture.readSending(t, s, next.Add(3*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(next.Add(time.Hour)) {
-			t.Fatalf("got %+v, want 3 messages and the time of the oldest count", got)
+		if got := fixture.readSending(t, s, nextDay.Add(3*time.Hour)); got.SentToday != 3 || !got.CountedAt.Equal(nextDay.Add(time.Hour)) {
+			t.Fatalf("Sending returned %+v, want 3 messages and the time of the older of the two counts", got)
 		}
 	})
 }
@@ -143,13 +145,13 @@ func TestSendingOfForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		bob := newAccount(t, s, "bob")
-		foreign := s.SaveLicenses(t.Context(), bob, fixture.guid, tenant.Licenses{Paid: 9}, now)
-		requireRefusal(t, "save", foreign, fault.TenantNotFound)
-		requireSameError(t, "save", foreign, s.SaveLicenses(t.Context(), fixture.owner, unknownGUID, tenant.Licenses{Paid: 9}, now))
-		_, foreign = s.Sending(t.Context(), bob, fixture.guid, dueTime)
-		requireRefusal(t, "sending", foreign, fault.TenantNotFound)
-		_, unknown := s.Sending(t.Context(), fixture.owner, unknownGUID, dueTime)
-		requireSameError(t, "sending", foreign, unknown)
+		foreignErr := s.SaveLicenses(t.Context(), bob, fixture.guid, tenant.Licenses{Paid: 9}, now)
+		requireRefusal(t, "save", foreignErr, fault.TenantNotFound)
+		requireSameError(t, "save", foreignErr, s.SaveLicenses(t.Context(), fixture.owner, unknownGUID, tenant.Licenses{Paid: 9}, now))
+		_, foreignErr = s.Sending(t.Context(), bob, fixture.guid, dueTime)
+		requireRefusal(t, "sending", foreignErr, fault.TenantNotFound)
+		_, unknownErr := s.Sending(t.Context(), fixture.owner, unknownGUID, dueTime)
+		requireSameError(t, "sending", foreignErr, unknownErr)
 		fixture.requireSending(t, s, tenant.Sending{})
 	})
 }

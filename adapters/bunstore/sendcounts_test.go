@@ -19,12 +19,12 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 		claim := fixture.claim(t, s)
 		must(t, "limit", s.SetSendLimit(t.Context(), fixture.owner, fixture.boxes[1].ID, 9, now))
 		yesterday := dayStart.Add(-24 * time.Hour)
-		c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{
+		counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart, ByMailbox: map[string][]sendlimit.Count{
 			fixture.boxes[0].ID: {{Day: dayStart, Final: 3, Recent: 4}, {Day: yesterday, Final: 8}},
 			unknownMailboxID:    {{Day: dayStart, Final: 3}},
 		}}
 		for range 2 {
-			requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
+			requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, counts))
 		}
 		boxes, err := s.CountedMailboxes(t.Context(), claim, yesterday)
 		must(t, "list", err)
@@ -36,12 +36,12 @@ func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
 			t.Fatalf("the counted mailboxes (-want +got):\n%s", diff)
 		}
 		if n := len(fixture.listBoxes(t, s, claim)[0].Counts); n != 1 {
-			t.Fatalf("%d counts from today on, want 1", n)
+			t.Fatalf("%d counts of the mailbox are listed from today on, want 1", n)
 		}
-		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
+		mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
 		must(t, "mailboxes", err)
-		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
-			t.Fatalf("the mailboxes are %+v, want 7 messages of the first and no count of the second", shown)
+		if mailboxes[0].SendsToday != 7 || !mailboxes[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || mailboxes[1].SendsToday != 0 || !mailboxes[1].SendsTodayAt.IsZero() {
+			t.Fatalf("the mailboxes are %+v, want 7 messages of the first mailbox and no count of the second mailbox", mailboxes)
 		}
 	})
 }
@@ -80,28 +80,28 @@ func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
 		requireCount := func(label string, want sendlimit.Count) {
 			t.Helper()
 			if got := fixture.listBoxes(t, s, claim)[0]; len(got.Counts) != 1 || got.Counts[0] != want || got.StateOn(sendlimit.DayOf(dayStart, time.UTC)).Counted == want.Partial {
-				t.Fatalf("%s: the mailbox is %+v, want the count %+v", label, got, want)
+				t.Fatalf("%s: the mailbox is %+v, want only the count %+v, and the mailbox to be counted if it is complete", label, got, want)
 			}
 		}
-		save := func(c ports.SendCounts, count sendlimit.Count) {
+		saveCount := func(counts ports.SendCounts, count sendlimit.Count) {
 			t.Helper()
-			c.At, c.ByMailbox = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
-			requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, c))
+			counts.At, counts.ByMailbox = dueTime, map[string][]sendlimit.Count{fixture.boxes[0].ID: {count}}
+			requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, counts))
 		}
 		partial := sendlimit.Count{Day: dayStart, Recent: 3, Partial: true}
 		complete := sendlimit.Count{Day: dayStart, Recent: 3}
 		for range 2 {
-			save(ports.SendCounts{}, partial)
+			saveCount(ports.SendCounts{}, partial)
 			requireCount("a partial count", partial)
 		}
-		shown, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
-		if must(t, "mailboxes", err); !shown[0].SendsTodayAt.IsZero() {
-			t.Fatalf("the mailbox is %+v, want no count", shown[0])
+		mailboxes, err := s.Mailboxes(t.Context(), fixture.owner, fixture.guid)
+		if must(t, "mailboxes", err); !mailboxes[0].SendsTodayAt.IsZero() {
+			t.Fatalf("the mailbox is %+v, want it to show no count", mailboxes[0])
 		}
-		save(ports.SendCounts{Today: dayStart, Mark: dayStart}, complete)
+		saveCount(ports.SendCounts{Today: dayStart, Mark: dayStart}, complete)
 		requireCount("a complete count", complete)
 		complete.Recent++
-		save(ports.SendCounts{}, complete)
+		saveCount(ports.SendCounts{}, complete)
 		requireCount("a higher count", complete)
 		if claim = fixture.takeOver(t, s, claim); !claim.Mark.Equal(dayStart) {
 			t.Fatalf("the mark is %s, want %s", claim.Mark, dayStart)
@@ -114,24 +114,24 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
 		fixture.saveCounts(t, s, claim, 7)
-		days := func() int {
+		countDays := func() int {
 			boxes, err := s.CountedMailboxes(t.Context(), claim, dayStart.Add(-240*time.Hour))
 			must(t, "list", err)
 			return len(boxes[0].Counts)
 		}
-		save := func(label string, mark time.Time, want int) {
+		saveMark := func(label string, mark time.Time, wantDays int) {
 			t.Helper()
-			for range 2 { // a pass may store days one by one
+			for range 2 { // a pass can save counts several times with the same mark
 				requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
-			if n := days(); n != want {
-				t.Fatalf("%s: counts of %d days are stored, want %d", label, n, want)
+			if n := countDays(); n != wantDays {
+				t.Fatalf("%s: counts of %d days are stored, want %d", label, n, wantDays)
 			}
 		}
-		save("the mark moves to the end of the second day", dayStart.Add(48*time.Hour), 1)
+		saveMark("the mark moves to 48 hours after the start of the day", dayStart.Add(48*time.Hour), 1)
 		claim = fixture.takeOver(t, s, claim)
-		save("a fast clock moves the mark far ahead", dayStart.Add(1000*time.Hour), 1)
+		saveMark("a fast clock moves the mark far ahead", dayStart.Add(1000*time.Hour), 1)
 		claim.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
-		save("both marks are more than two days after the start of the day", dayStart.Add(72*time.Hour), 0)
+		saveMark("both marks are more than two days after the start of the day", dayStart.Add(72*time.Hour), 0)
 	})
 }
