@@ -10,15 +10,12 @@ import (
 
 	compare "github.com/google/go-cmp/cmp"
 
-	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
-	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// requireIntents checks the tenant's intents. They must be ordered by address. The order of want
-// does not matter.
+// requireIntents checks the tenant's intents, which the store must return in the order of their
+// addresses. want can have any order.
 func (fixture sendLimitFixture) requireIntents(t testing.TB, s *Store, claim ports.TenantClaim, want ...sendlimit.Change) {
 	t.Helper()
 	got, err := s.Intents(t.Context(), claim)
@@ -34,35 +31,29 @@ func (fixture sendLimitFixture) saveIntents(t testing.TB, s *Store, claim ports.
 	requireLeaseHeld(t, "save intents", true)(s.SaveIntents(t.Context(), claim, changes))
 }
 
-// removeAllMailboxes stores a discovery that found no mailboxes.
-func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
-	t.Helper()
-	saveDiscoveryAfterMiss(t, s, owner, id, ports.DiscoveryResult{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
-}
-
 func TestIntentsAreKeptUntilNextPassSavesItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
 		fixture.requireIntents(t, s, claim)
-		one, two := fixture.blockChange(1, 1), fixture.newChange(0, 2, sendlimit.Unblocked)
+		bobBlock, adaUnblock := fixture.blockChange(1, 1), fixture.newChange(0, 2, sendlimit.Unblocked)
 		for range 2 {
-			fixture.saveIntents(t, s, claim, one, two)
-			fixture.requireIntents(t, s, claim, one, two)
+			fixture.saveIntents(t, s, claim, bobBlock, adaUnblock)
+			fixture.requireIntents(t, s, claim, bobBlock, adaUnblock)
 		}
-		next := fixture.takeOver(t, s, claim)
-		fixture.requireIntents(t, s, next, one, two)
+		nextClaim := fixture.takeOver(t, s, claim)
+		fixture.requireIntents(t, s, nextClaim, bobBlock, adaUnblock)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
-			t.Fatalf("an intent was applied at %s", at)
+			t.Fatalf("the intent blocked the mailbox at %s, want not blocked", at)
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
-			t.Fatalf("%d events are stored, but no intent was carried out", page.Total)
+			t.Fatalf("%d events are stored, want none, because no change is done", page.Total)
 		}
-		three := fixture.blockChange(0, 3)
-		fixture.saveIntents(t, s, next, three)
-		fixture.requireIntents(t, s, next, three)
-		fixture.saveIntents(t, s, next)
-		fixture.requireIntents(t, s, next)
+		adaBlock := fixture.blockChange(0, 3)
+		fixture.saveIntents(t, s, nextClaim, adaBlock)
+		fixture.requireIntents(t, s, nextClaim, adaBlock)
+		fixture.saveIntents(t, s, nextClaim)
+		fixture.requireIntents(t, s, nextClaim)
 	})
 }
 
@@ -70,20 +61,20 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		claim := fixture.claim(t, s)
-		one, two := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
-		fixture.saveIntents(t, s, claim, one, two)
-		c := doneChanges(one)
-		c.Unresolved = []string{two.MailboxID}
+		doneBlock, unresolvedBlock := fixture.blockChange(0, 1), fixture.blockChange(1, 2)
+		fixture.saveIntents(t, s, claim, doneBlock, unresolvedBlock)
+		changes := doneChanges(doneBlock)
+		changes.Unresolved = []string{unresolvedBlock.MailboxID}
 		for range 2 {
-			requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, c))
-			fixture.requireIntents(t, s, claim, two)
-			fixture.requireEvents(t, s, one.Event)
+			requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, changes))
+			fixture.requireIntents(t, s, claim, unresolvedBlock)
+			fixture.requireEvents(t, s, doneBlock.Event)
 		}
 		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
 		fixture.requireIntents(t, s, claim)
-		fixture.requireEvents(t, s, one.Event)
+		fixture.requireEvents(t, s, doneBlock.Event)
 		if at := fixture.blockedAt(t, s, 1); !at.IsZero() {
-			t.Fatalf("a change that did not happen was applied at %s", at)
+			t.Fatalf("the block that was not done is stored with the time %s, want no block", at)
 		}
 	})
 }
@@ -91,34 +82,34 @@ func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
 func TestPassThatLostItsTenantCannotSaveIntents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first := fixture.claim(t, s)
-		fixture.saveIntents(t, s, first, fixture.blockChange(0, 1))
-		second := fixture.takeOver(t, s, first)
-		requireLeaseHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{fixture.blockChange(1, 2)}))
-		requireLeaseHeld(t, "late changes", false)(s.SaveChanges(t.Context(), first, ports.SendChanges{}))
-		fixture.requireIntents(t, s, second, fixture.blockChange(0, 1))
+		staleClaim := fixture.claim(t, s)
+		fixture.saveIntents(t, s, staleClaim, fixture.blockChange(0, 1))
+		currentClaim := fixture.takeOver(t, s, staleClaim)
+		requireLeaseHeld(t, "late intents", false)(s.SaveIntents(t.Context(), staleClaim, []sendlimit.Change{fixture.blockChange(1, 2)}))
+		requireLeaseHeld(t, "late changes", false)(s.SaveChanges(t.Context(), staleClaim, ports.SendChanges{}))
+		fixture.requireIntents(t, s, currentClaim, fixture.blockChange(0, 1))
 	})
 }
 
 func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		fixture, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
-		claim, otherClaim := fixture.claim(t, s), other.claim(t, s)
-		gone := fixture.blockChange(0, 1)
-		gone.MailboxID = unknownMailboxID
-		fixture.saveIntents(t, s, claim, gone, other.blockChange(0, 2), fixture.blockChange(1, 3))
+		fixture, otherTenant := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
+		claim, otherClaim := fixture.claim(t, s), otherTenant.claim(t, s)
+		deletedBoxBlock := fixture.blockChange(0, 1)
+		deletedBoxBlock.MailboxID = unknownMailboxID
+		fixture.saveIntents(t, s, claim, deletedBoxBlock, otherTenant.blockChange(0, 2), fixture.blockChange(1, 3))
 		fixture.requireIntents(t, s, claim, fixture.blockChange(1, 3))
-		other.saveIntents(t, s, otherClaim, other.newChange(0, 4, sendlimit.Unblocked))
+		otherTenant.saveIntents(t, s, otherClaim, otherTenant.newChange(0, 4, sendlimit.Unblocked))
 		fixture.saveIntents(t, s, claim, fixture.blockChange(0, 5))
 		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
-		other.requireIntents(t, s, otherClaim, other.newChange(0, 4, sendlimit.Unblocked))
+		otherTenant.requireIntents(t, s, otherClaim, otherTenant.newChange(0, 4, sendlimit.Unblocked))
 		fixture.requireIntents(t, s, claim)
 		claimOfBob := otherClaim
 		claimOfBob.Account = newAccount(t, s, "bob")
-		other.requireIntents(t, s, claimOfBob)
-		requireLeaseHeld(t, "another account", false)(s.SaveIntents(t.Context(), claimOfBob, nil))
-		removeAllMailboxes(t, s, ann, other.guid)
-		other.requireIntents(t, s, otherClaim)
+		otherTenant.requireIntents(t, s, claimOfBob)
+		requireLeaseHeld(t, "save intents for another account", false)(s.SaveIntents(t.Context(), claimOfBob, nil))
+		discoverMailboxes(t, s, ann, otherTenant.guid, now.Add(time.Hour))
+		otherTenant.requireIntents(t, s, otherClaim)
 	})
 }

@@ -60,7 +60,7 @@ func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.
 func requireNoPolicy(t testing.TB, label string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
 	t.Helper()
 	if _, err := s.Policy(t.Context(), owner, id, scope); !errors.Is(err, fault.PolicyNotFound) {
-		t.Fatalf("%s: got %v, want policy_not_found", label, err)
+		t.Fatalf("%s: the policy of %q: got %v, want policy_not_found", label, scope, err)
 	}
 }
 
@@ -77,21 +77,21 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 		got, err := s.Policy(t.Context(), ann, guid(1), "a.test")
 		must(t, "find", err)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("the policies (-want +got):\n%s", diff)
+			t.Fatalf("the policy of a.test (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, domainPolicy}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 		if n := len(listPolicies(t, s, ann, guid(2))); n != 0 {
-			t.Fatalf("the other tenant has %d policies, want none", n)
+			t.Fatalf("tenant 2 has %d policies, want none", n)
 		}
-		requireNoPolicy(t, "another tenant", s, ann, guid(2), sendlimit.TenantWide)
+		requireNoPolicy(t, "tenant 2", s, ann, guid(2), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
 		requireScopesWithRules(t, s, ann, guid(2))
 		addDomain(t, s, ann, guid(2), "a.test")
 		setPolicy(t, s, ann, guid(2), "a.test", 7)
 		if n := len(listPolicies(t, s, ann, guid(1))); n != 2 {
-			t.Fatalf("the first tenant has %d policies, want 2, after the other tenant got one for the same domain name", n)
+			t.Fatalf("tenant 1 has %d policies, want 2, after tenant 2 got a policy for the same domain name", n)
 		}
 		requireScopesWithRules(t, s, ann, guid(2), "a.test")
 		_, err = s.ScopesWithRules(t.Context(), ann, unknownGUID)
@@ -103,20 +103,20 @@ func TestReservedPolicyIsNotListedButItsScopeCanHaveRule(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		first, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now)
+		reserved, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now)
 		must(t, "reserve", err)
-		if first.PerDay != 0 || first.RuleID != "" || first.RuleName != sendlimit.RuleName("") {
-			t.Fatalf("got %+v, want only the name of the rule", first)
+		if reserved.PerDay != 0 || reserved.RuleID != "" || reserved.RuleName != sendlimit.RuleName("") {
+			t.Fatalf("the reserved policy is %+v, want only the name of the rule", reserved)
 		}
 		requireNoPolicy(t, "reserved", s, ann, guid(1), sendlimit.TenantWide)
 		if n := len(listPolicies(t, s, ann, guid(1))); n != 0 {
 			t.Fatalf("%d policies are listed, want none", n)
 		}
 		requireScopesWithRules(t, s, ann, guid(1), "")
-		again, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
+		reservedAgain, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
 		must(t, "reserve again", err)
-		if diff := cmp.Diff(first, again); diff != "" {
-			t.Fatalf("the second reservation returned a different policy (-first +again):\n%s", diff)
+		if diff := cmp.Diff(reserved, reservedAgain); diff != "" {
+			t.Fatalf("the second reservation returned a different policy (-first +second):\n%s", diff)
 		}
 	})
 }
@@ -125,11 +125,11 @@ func TestPolicyThatIsSetAgainKeepsItsIdentity(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		first := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		stored := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
 		reserved, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now.Add(time.Hour))
 		must(t, "reserve again", err)
-		if diff := cmp.Diff(first, reserved); diff != "" {
-			t.Fatalf("the policy (-first +reserved):\n%s", diff)
+		if diff := cmp.Diff(stored, reserved); diff != "" {
+			t.Fatalf("the reservation of a stored policy (-stored +reserved):\n%s", diff)
 		}
 		reserved.PerDay, reserved.UpdatedAt = 7, reserved.UpdatedAt.Add(time.Hour)
 		must(t, "save", savePolicy(t.Context(), s, ann, reserved))
@@ -146,18 +146,18 @@ func TestConcurrentWritersOfScopeSetSamePolicy(t *testing.T) {
 		addDomain(t, s, ann, guid(1), "a.test")
 		ids := make([]string, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) error {
-			p, err := s.ReservePolicy(t.Context(), ann, guid(1), []string{"", "a.test"}[i%2], now)
+			policy, err := s.ReservePolicy(t.Context(), ann, guid(1), []string{"", "a.test"}[i%2], now)
 			if err != nil {
 				return err
 			}
-			ids[i], p.PerDay, p.UpdatedAt = p.ID, 1+i%25, now
-			return savePolicy(t.Context(), s, ann, p)
+			ids[i], policy.PerDay, policy.UpdatedAt = policy.ID, 1+i%25, now
+			return savePolicy(t.Context(), s, ann, policy)
 		}) {
 			must(t, "set", err)
 		}
 		slices.Sort(ids)
 		if n := len(slices.Compact(ids)); n != 2 || len(listPolicies(t, s, ann, guid(1))) != 2 {
-			t.Fatalf("%d policies were set and %d are listed, want 2", n, len(listPolicies(t, s, ann, guid(1))))
+			t.Fatalf("%d policies were set and %d are listed, want 2 (one for each scope)", n, len(listPolicies(t, s, ann, guid(1))))
 		}
 	})
 }
@@ -167,11 +167,11 @@ func TestOnlyAddedDomainCanHavePolicy(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
-		addDomain(t, s, ann, guid(2), "a.test")
-		addDomain(t, s, ann, guid(1), "d.test")
-		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "b.test", 9, now)
+		addDomain(t, s, ann, guid(2), "foreign.test")
+		addDomain(t, s, ann, guid(1), "added.test")
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "reserved.test", 9, now)
 		must(t, "reserve domain", err)
-		for _, scope := range []string{"a.test", "b.test", "c.test", "."} {
+		for _, scope := range []string{"foreign.test", "reserved.test", "unknown.test", "."} {
 			if _, err := s.ReservePolicy(t.Context(), ann, guid(1), scope, now); !errors.Is(err, fault.DomainNotFound) {
 				t.Fatalf("%s: got %v, want domain_not_found", scope, err)
 			}
@@ -185,21 +185,21 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "a.test")
-		gone := setPolicy(t, s, ann, guid(1), "a.test", 5)
+		deletedPolicy := setPolicy(t, s, ann, guid(1), "a.test", 5)
 		tenantWide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
 		removeAllDomains(t, s, ann, guid(1))
 		requireNoPolicy(t, "its domain is gone", s, ann, guid(1), "a.test")
-		if err := savePolicy(t.Context(), s, ann, gone); !errors.Is(err, fault.PolicyNotFound) {
+		if err := savePolicy(t.Context(), s, ann, deletedPolicy); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
 		addDomain(t, s, ann, guid(1), "a.test")
 		requireNoPolicy(t, "a domain of the same name", s, ann, guid(1), "a.test")
-		fresh := setPolicy(t, s, ann, guid(1), "a.test", 6)
-		if fresh.ID == gone.ID {
-			t.Fatal("the policy of a former domain came back")
+		newPolicy := setPolicy(t, s, ann, guid(1), "a.test", 6)
+		if newPolicy.ID == deletedPolicy.ID {
+			t.Fatal("the new domain got the policy of the deleted domain, want a new policy")
 		}
-		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
+		if diff := cmp.Diff([]sendlimit.Policy{tenantWide, newPolicy}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 	})
@@ -227,12 +227,12 @@ func TestPolicyIsDeletedWithItsTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		p := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
+		policy := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		attachTenant(t, s, ann, 1)
 		requireNoPolicy(t, "connected anew", s, ann, guid(1), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1))
-		if err := savePolicy(t.Context(), s, ann, p); !errors.Is(err, fault.PolicyNotFound) {
+		if err := savePolicy(t.Context(), s, ann, policy); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
 	})
@@ -242,8 +242,8 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, bob, 2)
-		p := setPolicy(t, s, bob, guid(2), sendlimit.TenantWide, 20)
-		for label, ask := range map[string]func(context.Context, tenant.GUID) error{
+		policy := setPolicy(t, s, bob, guid(2), sendlimit.TenantWide, 20)
+		for label, call := range map[string]func(context.Context, tenant.GUID) error{
 			"list": func(ctx context.Context, id tenant.GUID) error { _, err := s.Policies(ctx, ann, id); return err },
 			"find": func(ctx context.Context, id tenant.GUID) error { _, err := s.Policy(ctx, ann, id, ""); return err },
 			"reserve": func(ctx context.Context, id tenant.GUID) error {
@@ -252,18 +252,18 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			},
 			"rules": func(ctx context.Context, id tenant.GUID) error { _, err := s.ScopesWithRules(ctx, ann, id); return err },
 		} {
-			foreign, unknown := ask(t.Context(), guid(2)), ask(t.Context(), guid(9))
+			foreign, unknown := call(t.Context(), guid(2)), call(t.Context(), guid(9))
 			requireSameError(t, label, foreign, unknown)
 			if !errors.Is(foreign, fault.TenantNotFound) {
 				t.Fatalf("%s: got %v, want tenant_not_found", label, foreign)
 			}
 		}
-		stolen := p
-		stolen.PerDay = 1
-		if err := savePolicy(t.Context(), s, ann, stolen); !errors.Is(err, fault.PolicyNotFound) {
+		changed := policy
+		changed.PerDay = 1
+		if err := savePolicy(t.Context(), s, ann, changed); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
-		if diff := cmp.Diff([]sendlimit.Policy{p}, listPolicies(t, s, bob, guid(2))); diff != "" {
+		if diff := cmp.Diff([]sendlimit.Policy{policy}, listPolicies(t, s, bob, guid(2))); diff != "" {
 			t.Fatalf("the policies (-want +got):\n%s", diff)
 		}
 	})
@@ -305,18 +305,18 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		claim := fixture.claim(t, s)
-		fixture.saveCounts(t, s, claim, 7)
+		earlierClaim := fixture.claim(t, s)
+		fixture.saveCounts(t, s, earlierClaim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		requireLeaseHeld(t, "the claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireLeaseHeld(t, "its counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		fresh := fixture.claim(t, s)
-		if fresh.TimeZone != "Europe/Berlin" || !fresh.Mark.IsZero() {
-			t.Fatalf("the claim is %+v, want the new time zone and no mark", fresh)
+		requireLeaseHeld(t, "renew the earlier claim", false)(s.RenewTenantLease(t.Context(), earlierClaim, longLease))
+		requireLeaseHeld(t, "save counts with the earlier claim", false)(s.SaveCounts(t.Context(), earlierClaim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		laterClaim := fixture.claim(t, s)
+		if laterClaim.TimeZone != "Europe/Berlin" || !laterClaim.Mark.IsZero() {
+			t.Fatalf("the later claim is %+v, want the new time zone and no mark", laterClaim)
 		}
-		if boxes := fixture.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
-			t.Fatalf("the counts %+v were kept, want none", boxes[0].Counts)
+		if boxes := fixture.listBoxes(t, s, laterClaim); len(boxes[0].Counts) != 0 {
+			t.Fatalf("the mailbox has the counts %+v, want none", boxes[0].Counts)
 		}
 	})
 }
@@ -324,13 +324,13 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		claim := other.claim(t, s)
-		other.saveCounts(t, s, claim, 7)
+		otherTenant := addSendLimitTenant(t, s, fixture.owner, 2)
+		claim := otherTenant.claim(t, s)
+		otherTenant.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "Europe/Berlin")
 		must(t, "set", err)
-		if boxes := other.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
-			t.Fatalf("the counts are lost: %+v", boxes)
+		if boxes := otherTenant.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
+			t.Fatalf("the mailboxes are %+v, want one count of the first mailbox", boxes)
 		}
 	})
 }
@@ -342,9 +342,9 @@ func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 		fixture.saveCounts(t, s, claim, 7)
 		_, err := s.SetTimeZone(t.Context(), fixture.guid, "UTC")
 		must(t, "set", err)
-		requireLeaseHeld(t, "the claim", true)(s.RenewTenantLease(t.Context(), claim, longLease))
+		requireLeaseHeld(t, "renew the claim", true)(s.RenewTenantLease(t.Context(), claim, longLease))
 		if boxes := fixture.listBoxes(t, s, claim); len(boxes[0].Counts) != 1 {
-			t.Fatalf("the counts are lost: %+v", boxes)
+			t.Fatalf("the mailboxes are %+v, want one count of the first mailbox", boxes)
 		}
 	})
 }

@@ -15,12 +15,12 @@ import (
 
 func TestDataSurvivesReopen(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
-	first, err := Open(t.Context(), url, Options{})
+	beforeReopening, err := Open(t.Context(), url, Options{})
 	must(t, "open", err)
-	must(t, "migrate", first.Migrate(t.Context()))
-	account, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
+	must(t, "migrate", beforeReopening.Migrate(t.Context()))
+	account, err := beforeReopening.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(t, "create account", err)
-	must(t, "close", first.Close())
+	must(t, "close", beforeReopening.Close())
 	if got, err := migratedStore(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != account {
 		t.Fatalf("after the reopening: got %+v, %v, want %+v", got, err, account)
 	}
@@ -31,7 +31,7 @@ func TestSealedValuesAreFound(t *testing.T) {
 		"dns_connections": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
 		"integrations":    func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
 		"webhooks": func(t testing.TB, s *Store, owner access.AccountID) {
-			addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Secrets.Previous = []byte("older secret") })
+			addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Secrets.Previous = []byte("older secret") })
 		},
 	} {
 		t.Run(table, func(t *testing.T) {

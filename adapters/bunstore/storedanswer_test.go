@@ -39,20 +39,23 @@ func TestStoredChangesAreRecordedAsEffects(t *testing.T) {
 
 func TestReadsAndRefusedChangesAreNotEffects(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		owner, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attached := attachTenant(t, s, owner, 1)
 		addDomain(t, s, owner, attached.GUID, "a.example")
-		for name, change := range map[string]func(ctx context.Context) error{
+		for name, call := range map[string]func(ctx context.Context) error{
 			"a read":                   func(ctx context.Context) error { _, err := s.Tenants(ctx, owner); return err },
-			"a row of another account": func(ctx context.Context) error { return s.SaveTenant(ctx, other, attached) },
-			"a refused transaction":    func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, attached.GUID) },
+			"a row of another account": func(ctx context.Context) error { return s.SaveTenant(ctx, bob, attached) },
+			"a domain beyond the limit of one domain": func(ctx context.Context) error {
+				_, err := s.ReserveDomain(ctx, owner, attached.GUID, "b.example", 1, now)
+				return err
+			},
 			"a refused attachment": func(ctx context.Context) error {
-				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: attached.GUID, ConsentedAt: now})
+				_, err := s.Attach(ctx, bob, tenant.Tenant{GUID: attached.GUID, ConsentedAt: now})
 				return err
 			},
 		} {
 			ctx, recordedEffects := watchEffects(t)
-			if err := change(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
+			if err := call(ctx); err != nil && fault.ErrorOf(err).Code == fault.InternalError {
 				t.Fatalf("%s: got %v, want success or a refusal", name, err)
 			}
 			if recordedEffects().Changed {
@@ -85,15 +88,10 @@ func TestRolledBackChangeIsNotAnEffect(t *testing.T) {
 	})
 }
 
-func reserveOneMore(ctx context.Context, s *Store, owner access.AccountID, id tenant.GUID) error {
-	_, err := s.ReserveDomain(ctx, owner, id, "b.example", 1, now)
-	return err
-}
-
 // watchEffects returns a context and a function that returns the effects recorded in the context.
 func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
-	var e ports.Effects
-	return ports.WithEffects(t.Context(), &e), e.Recorded
+	var effects ports.Effects
+	return ports.WithEffects(t.Context(), &effects), effects.Recorded
 }
 
 // tenantFixture is a tenant with a domain and two mailboxes.
@@ -174,9 +172,10 @@ func withStageReady(boxes []mailbox.Mailbox) []mailbox.Mailbox {
 	return mailboxes
 }
 
-// newStoredAnswer returns the stored answer "answer" of the attempt.
-func newStoredAnswer(c ports.Claim, attempt string) *ports.StoredAnswer {
-	return &ports.StoredAnswer{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
+// newStoredAnswer returns a stored answer with the text "answer", which the attempt at the claimed
+// key stores.
+func newStoredAnswer(claim ports.Claim, attempt string) *ports.StoredAnswer {
+	return &ports.StoredAnswer{Key: claim.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
 }
 
 func storedAnswerOf(key idempotency.KeyID, attempt string, answer []byte, until time.Time) ports.StoredAnswer {
@@ -195,13 +194,13 @@ func TestChangeCommitsItsAnswer(t *testing.T) {
 			if !recordedEffects().Completed {
 				t.Fatalf("%s is not recorded as completed", label)
 			}
-			r := requireRecord(t, s, claim.Key)
-			if !answered.isStored(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
-				t.Fatalf("%s: stored is %v, want true; the record of the key is %+v", label, answered.isStored(t), r)
+			record := requireRecord(t, s, claim.Key)
+			if !answered.isStored(t) || string(record.Answer) != "answer" || record.Leased || !record.ExpiresAt.Equal(now.Add(time.Hour)) {
+				t.Fatalf("%s: stored is %v, want true; the record of the key is %+v, want the answer for an hour and no lease", label, answered.isStored(t), record)
 			}
 			// The attempt still holds the key, so it can renew its lease and finish.
-			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, r.Attempt, longLease))
-			requireLeaseHeld(t, "finish after "+label, true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, r.Attempt, []byte("answer"), now)))
+			requireLeaseHeld(t, "renew after "+label, true)(s.RenewKeyLease(t.Context(), claim.Key, record.Attempt, longLease))
+			requireLeaseHeld(t, "finish after "+label, true)(s.Finish(t.Context(), storedAnswerOf(claim.Key, record.Attempt, []byte("answer"), now)))
 		}
 	})
 }
@@ -211,20 +210,20 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		fixture := newTenantFixture(t, s)
 		claim := newClaim(fixture.owner, 1)
 		claim.Lease = expiredLease
-		first := mustClaim(t, s, claim)
-		second, isClaimed, err := s.TakeOver(t.Context(), first, claim)
+		lostAttempt := mustClaim(t, s, claim)
+		currentAttempt, isClaimed, err := s.TakeOver(t.Context(), lostAttempt, claim)
 		must(t, "take over", err)
 		if !isClaimed {
 			t.Fatal("the key of an attempt whose lease had expired was not taken over")
 		}
 		ctx, recordedEffects := watchEffects(t)
 		for label, answered := range fixture.changes(ctx, s) {
-			requireRefusal(t, label, answered.change(newStoredAnswer(claim, first)), fault.KeyInProgress)
+			requireRefusal(t, label, answered.change(newStoredAnswer(claim, lostAttempt)), fault.KeyInProgress)
 			if recordedEffects().Completed {
 				t.Fatalf("%s is recorded as completed", label)
 			}
-			if r := requireRecord(t, s, claim.Key); answered.isStored(t) || r.Answer != nil || r.Attempt != second {
-				t.Fatalf("%s: stored is %v, want false; the record of the key is %+v", label, answered.isStored(t), r)
+			if record := requireRecord(t, s, claim.Key); answered.isStored(t) || record.Answer != nil || record.Attempt != currentAttempt {
+				t.Fatalf("%s: stored is %v, want false; the record of the key is %+v, want no answer and the attempt %s", label, answered.isStored(t), record, currentAttempt)
 			}
 		}
 	})
@@ -240,8 +239,8 @@ func TestRefusedChangeCompletesNothing(t *testing.T) {
 		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, fixture.domain, storedAnswer), fault.DomainNotFound)
 		requireRefusal(t, "conclude for another account", s.ConcludeMailboxes(t.Context(), bob, withStageReady(fixture.boxes), storedAnswer), fault.MailboxNotFound)
 		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), fixture.owner, withUnknownMailbox, storedAnswer), fault.MailboxNotFound)
-		if r := requireRecord(t, s, claim.Key); r.Answer != nil || !r.Leased || fixture.countReady(t, s) != 0 {
-			t.Fatalf("%d mailboxes are concluded, want 0; the record of the key is %+v", fixture.countReady(t, s), r)
+		if record := requireRecord(t, s, claim.Key); record.Answer != nil || !record.Leased || fixture.countReady(t, s) != 0 {
+			t.Fatalf("%d mailboxes are concluded, want 0; the record of the key is %+v, want a lease and no answer", fixture.countReady(t, s), record)
 		}
 	})
 }

@@ -19,8 +19,8 @@ import (
 // backslashes.
 const escapeText = hostileText + ` \u0000 \\u0000 \\\u0000 \ufffd \`
 
-// TestJSONColumnsReturnTheExactText stores a text in every JSON column that can contain a text of a
-// provider. Only NUL is replaced, as in the text columns.
+// TestJSONColumnsReturnTheExactText stores a text in JSON columns that can contain texts of
+// providers or callers. Of these valid UTF-8 texts, only NUL is replaced, as in the text columns.
 func TestJSONColumnsReturnTheExactText(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
@@ -45,7 +45,7 @@ func TestJSONColumnsReturnTheExactText(t *testing.T) {
 			entries := exportEntries(t, s, owner)
 			requireText(t, entries[len(entries)-1].Actor.Name, want)
 		})
-		t.Run("event of the operators", func(t *testing.T) {
+		t.Run("operator action in the audit log", func(t *testing.T) {
 			must(t, "record", s.RecordAction(t.Context(), "test", map[string]string{"name": stored, stored: "key"}))
 			events, err := s.AuditEvents(t.Context(), ports.AuditQuery{Limit: 1})
 			must(t, "read", err)
