@@ -121,7 +121,7 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 		}
 		saveMark := func(label string, mark time.Time, wantDays int) {
 			t.Helper()
-			for range 2 { // a pass can save counts several times with the same mark
+			for range 2 { // a repeated save has the same result
 				requireLeaseHeld(t, "save", true)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: mark}))
 			}
 			if n := countDays(); n != wantDays {

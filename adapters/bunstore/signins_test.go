@@ -5,6 +5,7 @@ package bunstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 		fixture.requireConnection(t, "the connection", s, fixture.integration1, 0, integration.Connection{
 			ID: connectionID(1), IntegrationID: fixture.integration1.ID, MailboxID: fixture.boxes[0].ID, Status: integration.ConnectionPending, UpdatedAt: session.CreatedAt,
 		})
-		fixture.requireConnection(t, "that of the other mailbox", s, fixture.integration1, 1, integration.Connection{})
+		fixture.requireConnection(t, "the connection of the other mailbox", s, fixture.integration1, 1, integration.Connection{})
 	})
 }
 
@@ -94,7 +95,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		minutes := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
-		for n, tt := range []struct {
+		for n, tc := range []struct {
 			name           string
 			isOpened       bool
 			beginsAt       time.Time // when the new session begins
@@ -102,7 +103,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			endsPrevious   bool
 		}{
 			{"a session that was opened", true, minutes(9), minutes(9), false},
-			// Before this session can be replaced, the platform must be asked for its result.
+			// Before an opened session is replaced, the caller must read its result at the platform.
 			{"a session that was opened, after its expiry", true, minutes(30), minutes(30), false},
 			{"a session that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"a session that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
@@ -110,25 +111,25 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 		} {
 			n++ // the previous session begins n seconds after now and expires ten minutes later
 			previous := fixture.beginSession(t, s, fixture.integration1, 0, n)
-			previous.Opened = tt.isOpened
-			requireSaved(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
-			fresh := newSession(fixture.integration1, fixture.boxes[0], 10+n)
-			fresh.CreatedAt, fresh.ExpiresAt = tt.beginsAt, tt.beginsAt.Add(time.Hour)
-			err := s.BeginSession(t.Context(), fixture.owner, fresh, connectionID(9), tt.unopenedBefore)
-			if !tt.endsPrevious {
-				requireRefusal(t, tt.name, err, fault.SessionActive)
-				fixture.requireSession(t, tt.name, s, previous)
-				_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, fresh.ID)
-				requireRefusal(t, tt.name, err, fault.SessionNotFound)
-				fresh = previous
+			previous.Opened = tc.isOpened
+			requireSaved(t, tc.name, true)(s.SaveSession(t.Context(), fixture.owner, previous, nil, nil))
+			newest := newSession(fixture.integration1, fixture.boxes[0], 10+n)
+			newest.CreatedAt, newest.ExpiresAt = tc.beginsAt, tc.beginsAt.Add(time.Hour)
+			err := s.BeginSession(t.Context(), fixture.owner, newest, connectionID(9), tc.unopenedBefore)
+			if !tc.endsPrevious {
+				requireRefusal(t, tc.name, err, fault.SessionActive)
+				fixture.requireSession(t, tc.name, s, previous)
+				_, err = s.Session(t.Context(), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID, newest.ID)
+				requireRefusal(t, tc.name, err, fault.SessionNotFound)
+				newest = previous
 			} else {
-				must(t, tt.name, err)
+				must(t, tc.name, err)
 				previous.Status = integration.SessionExpired
-				fixture.requireSession(t, tt.name, s, previous)
-				fixture.requireSession(t, tt.name, s, fresh)
+				fixture.requireSession(t, tc.name, s, previous)
+				fixture.requireSession(t, tc.name, s, newest)
 			}
-			fresh.Status = integration.SessionFailed
-			requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, fresh, nil, nil))
+			newest.Status = integration.SessionFailed
+			requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, newest, nil, nil))
 		}
 	})
 }
@@ -155,8 +156,8 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 			if !status.HoldsMailbox() {
 				must(t, string(status), err)
 				session.Status = integration.SessionFailed
-				c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
-				requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &c, nil))
+				disconnected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionDisconnected)
+				requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, session, &disconnected, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
@@ -170,10 +171,10 @@ func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		bothIntegrations := []integration.Integration{fixture.integration1, fixture.integration2}
+		integrations := []integration.Integration{fixture.integration1, fixture.integration2}
 		hasBegun := make([]bool, concurrency)
 		for n, err := range concurrently(concurrency, func(n int) error {
-			return s.BeginSession(t.Context(), fixture.owner, newSession(bothIntegrations[n%2], fixture.boxes[0], n), connectionID(n), now)
+			return s.BeginSession(t.Context(), fixture.owner, newSession(integrations[n%2], fixture.boxes[0], n), connectionID(n), now)
 		}) {
 			hasBegun[n] = err == nil
 			if err != nil && !errors.Is(err, fault.ConnectedElsewhere) && !errors.Is(err, fault.SessionActive) {
@@ -183,10 +184,10 @@ func TestOneOfConcurrentSessionsAtTwoIntegrationsBegins(t *testing.T) {
 		if n := countTrue(hasBegun); n != 1 {
 			t.Fatalf("%d sessions began, want 1", n)
 		}
-		for n, i := range bothIntegrations {
-			pending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending
-			if hasClaimed := hasBegun[n] || countTrue(everyNth(hasBegun, 2, n)) == 1; pending != hasClaimed {
-				t.Fatalf("integration %d: the connection is pending: %v, want %v", n, pending, hasClaimed)
+		winner := slices.Index(hasBegun, true) % 2
+		for n, i := range integrations {
+			if isPending := fixture.storedConnection(t, s, i, 0).Status == integration.ConnectionPending; isPending != (n == winner) {
+				t.Fatalf("integration %d: the connection is pending: %v, want %v", n, isPending, n == winner)
 			}
 		}
 		pendingSessions, err := s.PendingSessions(t.Context(), now.Add(time.Hour), concurrency)
@@ -215,18 +216,18 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		for name, query := range map[string]struct {
-			account integrationFixture
-			i       integration.Integration
-			box     int
-			found   bool
+			account     integrationFixture
+			integration integration.Integration
+			box         int
+			found       bool
 		}{
 			"pending": {fixture, fixture.integration1, 0, true}, "at another integration": {fixture, fixture.integration2, 0, false},
 			"of another mailbox": {fixture, fixture.integration1, 1, false}, "of another account": {bob, fixture.integration1, 0, false},
 		} {
-			got, found, err := s.PendingSession(t.Context(), query.account.owner, query.i.ID, fixture.boxes[query.box].ID)
+			got, found, err := s.PendingSession(t.Context(), query.account.owner, query.integration.ID, fixture.boxes[query.box].ID)
 			must(t, name, err)
 			if found != query.found || found && got != session {
-				t.Fatalf("%s: found is %v, want %v; the session is %+v", name, found, query.found, got)
+				t.Fatalf("%s: found is %v, want %v; the found session is %+v, want %+v", name, found, query.found, got, session)
 			}
 		}
 		find := func(account integrationFixture, i integration.Integration, m mailbox.Mailbox, id string) error {
@@ -241,22 +242,14 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 		requireSameError(t, "of another account", find(bob, fixture.integration1, fixture.boxes[0], session.ID), unknown)
 		requireSameError(t, "nonsense", find(fixture, fixture.integration1, fixture.boxes[0], "x"), unknown)
 		requireSaved(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(session), nil, nil))
-		elsewhere := completedSession(session)
-		elsewhere.MailboxID = fixture.boxes[1].ID
-		requireSaved(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
-		elsewhere = completedSession(session)
-		elsewhere.IntegrationID = fixture.integration2.ID
-		requireSaved(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, elsewhere, nil, nil))
+		misplaced := completedSession(session)
+		misplaced.MailboxID = fixture.boxes[1].ID
+		requireSaved(t, "save of another mailbox", false)(s.SaveSession(t.Context(), fixture.owner, misplaced, nil, nil))
+		misplaced = completedSession(session)
+		misplaced.IntegrationID = fixture.integration2.ID
+		requireSaved(t, "save of another integration", false)(s.SaveSession(t.Context(), fixture.owner, misplaced, nil, nil))
 		fixture.requireSession(t, "untouched", s, session)
 	})
-}
-
-// everyNth returns every nth element of list, starting at index start.
-func everyNth[T any](list []T, n, start int) (selected []T) {
-	for i := start; i < len(list); i += n {
-		selected = append(selected, list[i])
-	}
-	return selected
 }
 
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
@@ -279,15 +272,15 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		requireSaved(t, "open", true)(s.SaveSession(t.Context(), fixture.owner, opened, nil, nil))
 		fixture.requireSession(t, "opened", s, opened)
 		completed := completedSession(session)
-		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
-		requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &c, nil))
-		c.ID = connectionID(1)
+		connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
+		requireSaved(t, "end", true)(s.SaveSession(t.Context(), fixture.owner, completed, &connected, nil))
+		connected.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
 			lateChange, failedConnection := opened, fixture.newConnection(fixture.integration1, 0, integration.ConnectionFailed)
 			lateChange.Status = status
 			requireSaved(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, lateChange, &failedConnection, nil))
 			fixture.requireSession(t, "ended", s, completed)
-			fixture.requireConnection(t, "its connection", s, fixture.integration1, 0, c)
+			fixture.requireConnection(t, "the connection of the ended session", s, fixture.integration1, 0, connected)
 		}
 		next := newSession(fixture.integration1, fixture.boxes[0], 2)
 		next.CreatedAt, next.ExpiresAt = completed.ExpiresAt.Add(time.Hour), completed.ExpiresAt.Add(2*time.Hour)
@@ -329,15 +322,15 @@ func TestFailedSessionChangesOnlyPendingConnection(t *testing.T) {
 }
 
 // TestOnlyNewerSignInEndsDisconnecting checks connected sessions of a mailbox whose disconnect has
-// an unknown outcome. The disconnect may have removed the account of a session that began before
-// it.
+// an unknown outcome. If a session began before the disconnect, the disconnect may have removed the
+// account of the session.
 func TestOnlyNewerSignInEndsDisconnecting(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
-		for n, tt := range []struct {
+		for n, tc := range []struct {
 			name            string
 			disconnectAfter time.Duration // from the beginning of the session
-			changes         bool
+			connects        bool          // whether the session changes the connection
 		}{
 			{"the session began before the disconnect", time.Second, false},
 			{"the session began after the disconnect", -time.Second, true},
@@ -345,23 +338,24 @@ func TestOnlyNewerSignInEndsDisconnecting(t *testing.T) {
 			session := fixture.beginSession(t, s, fixture.integration1, 0, n+1)
 			previous := fixture.storedConnection(t, s, fixture.integration1, 0)
 			want := previous
-			want.Status, want.UpdatedAt = integration.ConnectionDisconnecting, session.CreatedAt.Add(tt.disconnectAfter)
-			requireSaved(t, tt.name, true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
+			want.Status, want.UpdatedAt = integration.ConnectionDisconnecting, session.CreatedAt.Add(tc.disconnectAfter)
+			requireSaved(t, tc.name, true)(s.SaveConnection(t.Context(), fixture.owner, want, previous.UpdatedAt, nil))
 			connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
-			requireSaved(t, tt.name, true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &connected, nil))
-			fixture.requireSession(t, tt.name, s, completedSession(session))
-			if tt.changes {
+			requireSaved(t, tc.name, true)(s.SaveSession(t.Context(), fixture.owner, completedSession(session), &connected, nil))
+			fixture.requireSession(t, tc.name, s, completedSession(session))
+			if tc.connects {
 				want = connected
 				want.ID = previous.ID
 			}
-			fixture.requireConnection(t, tt.name, s, fixture.integration1, 0, want)
+			fixture.requireConnection(t, tc.name, s, fixture.integration1, 0, want)
 		}
 	})
 }
 
 // TestSuccessReplacesExpiryUnlessMailboxWasDisconnected checks two concurrent requests. The first
 // request stores that the session has expired. Then the second request stores a success that it had
-// found earlier. Disconnections of a different mailbox and at a different integration do not count.
+// read earlier. The test also disconnects a different mailbox, and the same mailbox at a different
+// integration. These disconnections must not prevent the success.
 func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
@@ -393,8 +387,8 @@ func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) 
 		// The account at the platform was removed, so no integration holds the mailbox.
 		fixture.saveRefresh(t, s, fixture.integration1, now.Add(time.Hour), connection)
 		otherConnection := fixture.setConnection(t, s, fixture.integration2, 0, integration.ConnectionConnected)
-		c := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
-		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &c, nil)
+		connected := fixture.newConnection(fixture.integration1, 0, integration.ConnectionConnected)
+		_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(session), &connected, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
 		fixture.requireSession(t, "the session", s, session)
 		fixture.requireConnection(t, "at the first integration", s, fixture.integration1, 0, connection)
@@ -427,17 +421,17 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		fixture, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		session := fixture.beginSession(t, s, fixture.integration1, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
-		poll := func(since, at int) (bool, error) {
+		poll := func(since, at int) (bool, error) { // in seconds after now
 			return s.ClaimSessionCheck(t.Context(), fixture.owner, session.ID, seconds(since), seconds(at))
 		}
-		allowed := make([]bool, concurrency)
+		isAllowed := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			allowed[n], err = poll(7, 10)
+			isAllowed[n], err = poll(7, 10)
 			return err
 		}) {
 			must(t, "poll", err)
 		}
-		if n := countTrue(allowed); n != 1 {
+		if n := countTrue(isAllowed); n != 1 {
 			t.Fatalf("%d polls are allowed, want 1", n)
 		}
 		session.CheckedAt = seconds(10)
@@ -461,7 +455,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 		first.Opened = true
 		requireSaved(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
 		requireSaved(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			before time.Time
 			limit  int
 			want   []integration.Session
@@ -472,17 +466,21 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			{second.ExpiresAt.Add(time.Microsecond), 9, []integration.Session{first, second}},
 			{now, 9, nil},
 		} {
-			got, err := s.PendingSessions(t.Context(), tt.before, tt.limit)
+			listed, err := s.PendingSessions(t.Context(), tc.before, tc.limit)
 			must(t, "list", err)
 			var sessions []integration.Session
-			for _, session := range got {
-				if owner := map[bool]integrationFixture{true: bob, false: ann}[session.Session.ID == second.ID].owner; session.Account != owner {
-					t.Fatalf("the session %s belongs to %q, want %q", session.Session.ID, session.Account, owner)
+			for _, l := range listed {
+				owner := ann.owner
+				if l.Session.ID == second.ID {
+					owner = bob.owner
 				}
-				sessions = append(sessions, session.Session)
+				if l.Account != owner {
+					t.Fatalf("the session %s belongs to %q, want %q", l.Session.ID, l.Account, owner)
+				}
+				sessions = append(sessions, l.Session)
 			}
-			if diff := cmp.Diff(tt.want, sessions); diff != "" {
-				t.Fatalf("before %s, at most %d (-want +got):\n%s", tt.before, tt.limit, diff)
+			if diff := cmp.Diff(tc.want, sessions); diff != "" {
+				t.Fatalf("expired before %s, at most %d sessions (-want +got):\n%s", tc.before, tc.limit, diff)
 			}
 		}
 	})
@@ -492,7 +490,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newIntegrationFixture(t, s, "ann", 1)
 		session, otherSession := fixture.beginSession(t, s, fixture.integration1, 0, 1), fixture.beginSession(t, s, fixture.integration1, 1, 2)
-		c := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
+		connected := fixture.newConnection(fixture.integration1, 1, integration.ConnectionConnected)
 		pending := fixture.storedConnection(t, s, fixture.integration1, 1)
 		requireCommitted(t, s, fixture.owner, map[string]func(storedAnswer *ports.StoredAnswer) error{
 			"alone": func(storedAnswer *ports.StoredAnswer) error {
@@ -500,7 +498,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 				return err
 			},
 			"with its connection": func(storedAnswer *ports.StoredAnswer) error {
-				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(otherSession), &c, storedAnswer)
+				_, err := s.SaveSession(t.Context(), fixture.owner, completedSession(otherSession), &connected, storedAnswer)
 				return err
 			},
 		}, func() {
@@ -511,13 +509,13 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 		lateClaim := newClaim(fixture.owner, 99)
 		requireSaved(t, "save after the end", false)(s.SaveSession(t.Context(), fixture.owner, session, nil, newStoredAnswer(lateClaim, mustClaim(t, s, lateClaim))))
 		if r := requireRecord(t, s, lateClaim.Key); r.Answer != nil {
-			t.Fatalf("an answer is stored although nothing was changed: %+v", r)
+			t.Fatalf("the record of the key is %+v, want no answer, because the session was not changed", r)
 		}
 	})
 }
 
-// TestConcurrentProcessesBeginOneSession begins 50 sessions of a mailbox concurrently, at two
-// integrations and in two processes. Exactly one must succeed.
+// TestConcurrentProcessesBeginOneSession begins sessions of a mailbox concurrently, at two
+// integrations. It uses two stores on one database, as two processes do. One session must begin.
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
@@ -536,10 +534,10 @@ func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 		if winners := countWinners(t, errs, fault.SessionActive); winners != 1 || len(pending) != 1 {
 			t.Fatalf("%d sessions began and %d are pending, want 1", winners, len(pending))
 		}
-		e, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
+		eligible, err := store1.EligibleMailbox(t.Context(), fixture.owner, pending[0].Session.IntegrationID, fixture.boxes[0].ID)
 		must(t, "find eligible mailbox", err)
-		if e.Connection.Status != integration.ConnectionPending || e.HeldElsewhere {
-			t.Errorf("the eligible mailbox is %+v, want a pending connection at its integration only", e)
+		if eligible.Connection.Status != integration.ConnectionPending || eligible.HeldElsewhere {
+			t.Errorf("the eligible mailbox is %+v, want a pending connection at its integration only", eligible)
 		}
 	})
 }

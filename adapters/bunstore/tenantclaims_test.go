@@ -74,10 +74,13 @@ func (fixture sendLimitFixture) requireNotClaimed(t testing.TB, label string, s 
 	}
 }
 
-// saveCounts stores that each mailbox sent n messages on the current day.
+// savedMark is the mark that saveCounts stores.
+var savedMark = dueTime.Add(-6 * time.Hour)
+
+// saveCounts stores that each mailbox of the fixture sent n messages on the current day.
 func (fixture sendLimitFixture) saveCounts(t testing.TB, s *Store, claim ports.TenantClaim, n int) {
 	t.Helper()
-	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), ByMailbox: map[string][]sendlimit.Count{}}
+	counts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: savedMark, ByMailbox: map[string][]sendlimit.Count{}}
 	for _, m := range fixture.boxes {
 		counts.ByMailbox[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
@@ -120,25 +123,25 @@ func TestClaimDoesNotChangeDueTimeOfTenant(t *testing.T) {
 func TestSeizeTenantTakesTenantFromItsPass(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		firstClaim, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		if must(t, "seize a tenant that was never claimed", err); !isClaimed {
 			t.Fatal("the tenant was not seized")
 		}
-		requireLeaseHeld(t, "renew", true)(s.RenewTenantLease(t.Context(), first, expiredLease))
-		claim := fixture.claim(t, s)
+		requireLeaseHeld(t, "renew", true)(s.RenewTenantLease(t.Context(), firstClaim, expiredLease))
+		passClaim := fixture.claim(t, s)
 		seized, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
 		must(t, "seize", err)
-		if !isClaimed || seized.Epoch <= claim.Epoch || seized.TimeZone != claim.TimeZone || seized.Tenant != fixture.guid || seized.Account != fixture.owner {
-			t.Fatalf("seized is %v, want true; the new claim is %+v, and the earlier claim was %+v", isClaimed, seized, claim)
+		if !isClaimed || seized.Epoch <= passClaim.Epoch || seized.TimeZone != passClaim.TimeZone || seized.Tenant != fixture.guid || seized.Account != fixture.owner {
+			t.Fatalf("seized is %v, want true; the new claim is %+v, want the data of the earlier claim %+v with a higher epoch", isClaimed, seized, passClaim)
 		}
-		requireLeaseHeld(t, "the earlier claim", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireLeaseHeld(t, "its changes", false)(s.SaveChanges(t.Context(), claim, ports.SendChanges{}))
-		requireLeaseHeld(t, "its orphan rules", false)(s.SaveOrphanRules(t.Context(), claim, []string{sendlimit.RuleName("a.test")}))
+		requireLeaseHeld(t, "renew the claim of the pass", false)(s.RenewTenantLease(t.Context(), passClaim, longLease))
+		requireLeaseHeld(t, "save changes of the pass", false)(s.SaveChanges(t.Context(), passClaim, ports.SendChanges{}))
+		requireLeaseHeld(t, "save orphan rules of the pass", false)(s.SaveOrphanRules(t.Context(), passClaim, []string{sendlimit.RuleName("a.test")}))
 		fixture.requireNotClaimed(t, "a tenant that was seized", s, dueTime.Add(time.Hour))
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), seized, dueTime))
 		requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		if _, isClaimed, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), fixture.guid, longLease); err != nil || isClaimed {
-			t.Fatalf("seized by a different account: %v", err)
+			t.Fatalf("for a different account: seized is %v (%v), want false", isClaimed, err)
 		}
 	})
 }
@@ -146,7 +149,7 @@ func TestSeizeTenantTakesTenantFromItsPass(t *testing.T) {
 func TestUnleasedTenantIsClaimedBeforeItIsDueAndBeforeItsBootstrap(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first := fixture.claim(t, s)
+		claim := fixture.claim(t, s)
 		stored, err := s.Tenant(t.Context(), fixture.owner, fixture.guid)
 		must(t, "find", err)
 		stored.Bootstrap = tenant.BootstrapPending
@@ -158,7 +161,7 @@ func TestUnleasedTenantIsClaimedBeforeItIsDueAndBeforeItsBootstrap(t *testing.T)
 			}
 		}
 		requireClaimed("during a lease", fixture.owner, false)
-		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Hour)))
 		requireClaimed("for a different account", newAccount(t, s, "bob"), false)
 		requireClaimed("without a lease", fixture.owner, true)
 	})
@@ -166,26 +169,28 @@ func TestUnleasedTenantIsClaimedBeforeItIsDueAndBeforeItsBootstrap(t *testing.T)
 
 func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		fixture := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		for _, dueIDs := range [][]string{{other.tenantID()}, {}} {
-			_, isClaimed, err := s.SeizeTenant(t.Context(), fixture.owner, fixture.guid, longLease)
+		tenant1 := newSendLimitFixture(t, s, "ann", 1)
+		tenant2 := addSendLimitTenant(t, s, tenant1.owner, 2)
+		for _, tc := range []struct {
+			seized    sendLimitFixture
+			remaining []string
+		}{{tenant1, []string{tenant2.tenantID()}}, {tenant2, nil}} {
+			_, isClaimed, err := s.SeizeTenant(t.Context(), tc.seized.owner, tc.seized.guid, longLease)
 			if must(t, "seize", err); !isClaimed {
 				t.Fatal("the tenant was not seized")
 			}
-			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), dueIDs...)
-			fixture = other
+			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), tc.remaining...)
 		}
 	})
 }
 
 func TestReleasedTenantLeavesOtherTenantsLeased(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		fixture := newSendLimitFixture(t, s, "ann", 1)
-		other := addSendLimitTenant(t, s, fixture.owner, 2)
-		other.claim(t, s)
-		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime))
-		other.requireNotClaimed(t, "a leased tenant", s, dueTime)
+		releasedTenant := newSendLimitFixture(t, s, "ann", 1)
+		leasedTenant := addSendLimitTenant(t, s, releasedTenant.owner, 2)
+		leasedTenant.claim(t, s)
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), releasedTenant.claim(t, s), dueTime))
+		leasedTenant.requireNotClaimed(t, "a leased tenant", s, dueTime)
 	})
 }
 
@@ -196,9 +201,8 @@ func TestLeasedTenantsAreListedByTheirDueTime(t *testing.T) {
 		released := newSendLimitFixture(t, s, "bob", 2)
 		later := dueTime.Add(time.Minute)
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), released.claim(t, s), later))
-		unprepared := newAccount(t, s, "carl")
-		attachTenant(t, s, unprepared, 3)
-		listed := func(at time.Time) (ids []string) {
+		attachTenant(t, s, newAccount(t, s, "carl"), 3) // without a bootstrap, so it is not listed
+		listDueBy := func(at time.Time) (ids []string) {
 			tenants, err := s.TenantsDueBy(t.Context(), at)
 			must(t, "list", err)
 			for _, d := range tenants {
@@ -206,16 +210,16 @@ func TestLeasedTenantsAreListedByTheirDueTime(t *testing.T) {
 			}
 			return ids
 		}
-		first, second := string(leased.owner)+" "+leased.tenantID(), string(released.owner)+" "+released.tenantID()
-		requireOrder(t, "before the second is due", listed(later.Add(-time.Microsecond)), first)
-		requireOrder(t, "when both are due", listed(later), first, second)
+		leasedEntry, releasedEntry := string(leased.owner)+" "+leased.tenantID(), string(released.owner)+" "+released.tenantID()
+		requireOrder(t, "before the released tenant is due", listDueBy(later.Add(-time.Microsecond)), leasedEntry)
+		requireOrder(t, "when both are due", listDueBy(later), leasedEntry, releasedEntry)
 	})
 }
 
 func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
+		requireOrder(t, "before the tenant is connected", dueTenantIDs(t, s, now.Add(-time.Second), 9))
 		fixture.requireNotClaimed(t, "a tenant before its due time", s, now.Add(-time.Second))
 		dueTenants, err := s.DueTenants(t.Context(), dueTime, 9)
 		must(t, "list", err)
@@ -224,14 +228,14 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 		}
 		claim := fixture.claim(t, s)
 		if diff := cmp.Diff(ports.TenantClaim{Account: fixture.owner, Tenant: fixture.guid, Epoch: claim.Epoch, TimeZone: "UTC", Due: now.Truncate(time.Microsecond)}, claim); diff != "" {
-			t.Fatalf("claimed (-want +got):\n%s", diff)
+			t.Fatalf("the claim (-want +got):\n%s", diff)
 		}
-		at := dueTime.Add(7 * time.Minute)
-		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, at))
-		requireOrder(t, "before its time", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
-		fixture.requireNotClaimed(t, "before its time", s, at.Add(-time.Microsecond))
-		requireOrder(t, "at its time", dueTenantIDs(t, s, at, 9), fixture.tenantID())
-		if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, at); err != nil || !isClaimed {
+		nextDue := dueTime.Add(7 * time.Minute)
+		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextDue))
+		requireOrder(t, "before its due time", dueTenantIDs(t, s, nextDue.Add(-time.Microsecond), 9))
+		fixture.requireNotClaimed(t, "before its due time", s, nextDue.Add(-time.Microsecond))
+		requireOrder(t, "at its due time", dueTenantIDs(t, s, nextDue, 9), fixture.tenantID())
+		if _, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextDue); err != nil || !isClaimed {
 			t.Fatalf("a due tenant was not claimed: %v", err)
 		}
 	})
@@ -240,7 +244,7 @@ func TestTenantIsDueWhenItIsConnected(t *testing.T) {
 func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
+		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 2*maxClockSkew, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(ahead)))
 			requireOrder(t, "due later than any pass sets it", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		}
@@ -277,14 +281,14 @@ func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
 func TestTenantOfDifferentPassCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first := fixture.claim(t, s)
+		expiringClaim := fixture.claim(t, s)
 		fixture.requireNotClaimed(t, "a leased tenant", s, dueTime.Add(1000*time.Hour))
 		requireOrder(t, "a leased tenant", dueTenantIDs(t, s, dueTime.Add(1000*time.Hour), 9))
-		requireLeaseHeld(t, "shorten the lease", true)(s.RenewTenantLease(t.Context(), first, time.Millisecond))
+		requireLeaseHeld(t, "shorten the lease", true)(s.RenewTenantLease(t.Context(), expiringClaim, time.Millisecond))
 		retryUntilWon(t, func() (bool, error) {
-			second, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
-			if isClaimed && second.Epoch <= first.Epoch {
-				t.Fatalf("the second claim has the epoch %d, want more than %d", second.Epoch, first.Epoch)
+			laterClaim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, dueTime)
+			if isClaimed && laterClaim.Epoch <= expiringClaim.Epoch {
+				t.Fatalf("the later claim has the epoch %d, want more than %d", laterClaim.Epoch, expiringClaim.Epoch)
 			}
 			return isClaimed, err
 		})
@@ -294,25 +298,25 @@ func TestTenantOfDifferentPassCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
 func TestPassThatLostItsTenantChangesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
-		first := fixture.claim(t, s)
-		second := fixture.takeOver(t, s, first)
-		fixture.saveCounts(t, s, second, 7)
-		want := fixture.listBoxes(t, s, second)
+		staleClaim := fixture.claim(t, s)
+		currentClaim := fixture.takeOver(t, s, staleClaim)
+		fixture.saveCounts(t, s, currentClaim, 7)
+		want := fixture.listBoxes(t, s, currentClaim)
 		lateCounts := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime, ByMailbox: map[string][]sendlimit.Count{fixture.boxes[0].ID: {{Day: dayStart, Final: 99}}}}
-		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), first, longLease))
-		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), first, lateCounts))
-		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), first, doneChanges(fixture.blockChange(0, 1))))
-		requireLeaseHeld(t, "release", false)(s.ReleaseTenant(t.Context(), first, dueTime.Add(time.Hour)))
-		if diff := cmp.Diff(want, fixture.listBoxes(t, s, second)); diff != "" {
-			t.Fatalf("the late pass changed the mailboxes (-want +got):\n%s", diff)
+		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), staleClaim, longLease))
+		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), staleClaim, lateCounts))
+		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), staleClaim, doneChanges(fixture.blockChange(0, 1))))
+		requireLeaseHeld(t, "release", false)(s.ReleaseTenant(t.Context(), staleClaim, dueTime.Add(time.Hour)))
+		if diff := cmp.Diff(want, fixture.listBoxes(t, s, currentClaim)); diff != "" {
+			t.Fatalf("the pass with the stale claim changed the mailboxes (-want +got):\n%s", diff)
 		}
 		if page := listEvents(t, s, fixture.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
 			t.Fatalf("%d events are stored, want none", page.Total)
 		}
-		requireLeaseHeld(t, "the second", true)(s.ReleaseTenant(t.Context(), second, dueTime))
-		requireLeaseHeld(t, "renew what was released", false)(s.RenewTenantLease(t.Context(), second, longLease))
-		if third := fixture.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
-			t.Fatalf("the mark is %s, want that of the second pass", third.Mark)
+		requireLeaseHeld(t, "release the current claim", true)(s.ReleaseTenant(t.Context(), currentClaim, dueTime))
+		requireLeaseHeld(t, "renew the released claim", false)(s.RenewTenantLease(t.Context(), currentClaim, longLease))
+		if nextClaim := fixture.claim(t, s); !nextClaim.Mark.Equal(savedMark.Truncate(time.Microsecond)) {
+			t.Fatalf("the mark is %s, want the mark of the current claim, %s", nextClaim.Mark, savedMark)
 		}
 	})
 }
@@ -320,24 +324,24 @@ func TestPassThatLostItsTenantChangesNothing(t *testing.T) {
 func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		var sendLimitFixtures []sendLimitFixture
+		var tenants []sendLimitFixture // the first three tenants belong to ann, the others to bob
 		for n := 1; n <= 5; n++ {
 			owner := ann
 			if n > 3 {
 				owner = bob
 			}
-			sendLimitFixtures = append(sendLimitFixtures, addSendLimitTenant(t, s, owner, n))
-			claim := sendLimitFixtures[n-1].claim(t, s)
+			tenants = append(tenants, addSendLimitTenant(t, s, owner, n))
+			claim := tenants[n-1].claim(t, s)
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, dueTime.Add(time.Duration(n)*time.Second)))
 		}
 		at := dueTime.Add(time.Minute)
-		requireOrder(t, "order of accounts", dueTenantIDs(t, s, at, 4), sendLimitFixtures[0].tenantID(), sendLimitFixtures[3].tenantID(), sendLimitFixtures[1].tenantID(), sendLimitFixtures[4].tenantID())
-		for _, fixture := range sendLimitFixtures[:2] {
+		requireOrder(t, "while no tenant is leased", dueTenantIDs(t, s, at, 4), tenants[0].tenantID(), tenants[3].tenantID(), tenants[1].tenantID(), tenants[4].tenantID())
+		for _, fixture := range tenants[:2] {
 			if _, isClaimed, err := s.ClaimTenant(t.Context(), ann, fixture.guid, longLease, at); err != nil || !isClaimed {
 				t.Fatalf("the tenant was not claimed: %v", err)
 			}
 		}
-		requireOrder(t, "while two tenants of ann are leased", dueTenantIDs(t, s, at, 9), sendLimitFixtures[3].tenantID(), sendLimitFixtures[4].tenantID(), sendLimitFixtures[2].tenantID())
+		requireOrder(t, "while two tenants of ann are leased", dueTenantIDs(t, s, at, 9), tenants[3].tenantID(), tenants[4].tenantID(), tenants[2].tenantID())
 	})
 }
 
@@ -360,14 +364,14 @@ func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
 		must(t, "fail", s.SaveTenant(t.Context(), fixture.owner, changedTenant))
 		requireNotDue("with a failed bootstrap")
 		must(t, "restore", s.SaveTenant(t.Context(), fixture.owner, stored))
-		requireOrder(t, "back", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
+		requireOrder(t, "with consent and bootstrap restored", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		// Tenants of suspended accounts stay due: their mailboxes must be unblocked.
 		_, err = s.SetActive(t.Context(), fixture.owner, false)
 		must(t, "suspend", err)
 		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), fixture.tenantID())
 		claim := fixture.claim(t, s)
 		must(t, "delete", s.DeleteTenant(t.Context(), fixture.owner, fixture.guid, nil))
-		requireNotDue("deleted")
+		requireNotDue("after its deletion")
 		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
 		requireLeaseHeld(t, "release", false)(s.ReleaseTenant(t.Context(), claim, dueTime))
 	})
@@ -379,12 +383,12 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 		asBob := fixture
 		asBob.owner = newAccount(t, s, "bob")
 		asBob.requireNotClaimed(t, "a tenant of another account", s, dueTime)
-		claim := fixture.claim(t, s)
-		claim.Account = asBob.owner
-		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claim, longLease))
-		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), claim, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
-		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), claim, doneChanges(fixture.blockChange(0, 1))))
-		if n := len(fixture.listBoxes(t, s, claim)); n != 0 {
+		claimAsBob := fixture.claim(t, s)
+		claimAsBob.Account = asBob.owner
+		requireLeaseHeld(t, "renew", false)(s.RenewTenantLease(t.Context(), claimAsBob, longLease))
+		requireLeaseHeld(t, "counts", false)(s.SaveCounts(t.Context(), claimAsBob, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
+		requireLeaseHeld(t, "changes", false)(s.SaveChanges(t.Context(), claimAsBob, doneChanges(fixture.blockChange(0, 1))))
+		if n := len(fixture.listBoxes(t, s, claimAsBob)); n != 0 {
 			t.Fatalf("%d mailboxes of another account are listed, want none", n)
 		}
 	})
@@ -392,11 +396,11 @@ func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
 
 // limitSetters returns the two ways to change a limit of a tenant, keyed by name.
 func limitSetters(t testing.TB, s *Store, fixture sendLimitFixture) map[string]func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
-	p := setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 20)
+	policy := setPolicy(t, s, fixture.owner, fixture.guid, sendlimit.TenantWide, 20)
 	return map[string]func(context.Context, access.AccountID, int, time.Time) error{
 		"policy": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
-			p.PerDay, p.UpdatedAt = perDay, at
-			return savePolicy(ctx, s, owner, p)
+			policy.PerDay, policy.UpdatedAt = perDay, at
+			return savePolicy(ctx, s, owner, policy)
 		},
 		"mailbox": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 			return s.SetSendLimit(ctx, owner, fixture.boxes[0].ID, perDay, at)
@@ -413,8 +417,8 @@ func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 		fixture := newSendLimitFixture(t, s, "ann", 1)
 		setters := limitSetters(t, s, fixture)
 		requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), dueTime.Add(time.Hour)))
-		for _, set := range setters {
-			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return set(ctx, fixture.owner, 3, dueTime) })
+		for _, setLimit := range setters {
+			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return setLimit(ctx, fixture.owner, 3, dueTime) })
 		}
 		if got := listPolicies(t, s, fixture.owner, fixture.guid)[0].PerDay; got != 20 {
 			t.Fatalf("the limit of the policy is %d, want 20", got)
@@ -427,29 +431,29 @@ func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 
 func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		fixture, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
-		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // a different limit that does not change
+		fixture, bob := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
+		setPolicy(t, s, fixture.owner, fixture.guid, "a.test", 7) // this limit does not change
 		nextPass := dueTime.Add(30 * time.Minute)
-		for _, otherTenant := range []sendLimitFixture{other, addSendLimitTenant(t, s, fixture.owner, 3)} {
+		for _, otherTenant := range []sendLimitFixture{bob, addSendLimitTenant(t, s, fixture.owner, 3)} {
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), otherTenant.claim(t, s), nextPass))
 		}
-		at := dueTime
+		changedAt := dueTime
 		for label, setLimit := range limitSetters(t, s, fixture) {
 			claim, isClaimed, err := s.ClaimTenant(t.Context(), fixture.owner, fixture.guid, longLease, nextPass.Add(time.Hour))
 			if err != nil || !isClaimed {
 				t.Fatalf("the tenant was not claimed: %v", err)
 			}
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), claim, nextPass))
-			if setLimit(t.Context(), other.owner, 3, at) == nil {
-				t.Fatalf("%s: a different account could set the limit", label)
+			if setLimit(t.Context(), bob.owner, 3, changedAt) == nil {
+				t.Fatalf("%s: a different account set the limit, want a refusal", label)
 			}
-			requireOrder(t, label+" not changed", dueTenantIDs(t, s, at, 9))
-			must(t, label, setLimit(t.Context(), fixture.owner, 3, at))
-			requireOrder(t, label+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
-			requireOrder(t, label, dueTenantIDs(t, s, at, 9), fixture.tenantID())
+			requireOrder(t, label+" not changed", dueTenantIDs(t, s, changedAt, 9))
+			must(t, label, setLimit(t.Context(), fixture.owner, 3, changedAt))
+			requireOrder(t, label+" before", dueTenantIDs(t, s, changedAt.Add(-time.Microsecond), 9))
+			requireOrder(t, label, dueTenantIDs(t, s, changedAt, 9), fixture.tenantID())
 			requireLeaseHeld(t, "release", true)(s.ReleaseTenant(t.Context(), fixture.claim(t, s), nextPass))
-			must(t, label+" again", setLimit(t.Context(), fixture.owner, 3, at))
-			requireOrder(t, label+" as it was", dueTenantIDs(t, s, at, 9))
+			must(t, label+" again", setLimit(t.Context(), fixture.owner, 3, changedAt))
+			requireOrder(t, label+" as it was", dueTenantIDs(t, s, changedAt, 9))
 		}
 	})
 }
