@@ -103,7 +103,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			endsPrevious   bool
 		}{
 			{"a session that was opened", true, minutes(9), minutes(9), false},
-			// Before an opened session is replaced, the caller must read its result at the platform.
+			// The caller must first read the result of an opened session at the platform.
 			{"a session that was opened, after its expiry", true, minutes(30), minutes(30), false},
 			{"a session that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"a session that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},

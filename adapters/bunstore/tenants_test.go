@@ -72,12 +72,13 @@ func TestForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 			requireRefusal(t, name, foreign, fault.TenantNotFound)
 			requireSameError(t, name, foreign, call(ann, unknown))
 		}
-		_, err := s.Tenant(t.Context(), ann, "nonsense")
-		requireSameError(t, "malformed", err, func() error { _, err := s.Tenant(t.Context(), ann, unknownGUID); return err }())
-		list, err := s.Tenants(t.Context(), bob)
+		_, malformedErr := s.Tenant(t.Context(), ann, "nonsense")
+		_, unknownErr := s.Tenant(t.Context(), ann, unknownGUID)
+		requireSameError(t, "malformed", malformedErr, unknownErr)
+		tenants, err := s.Tenants(t.Context(), bob)
 		must(t, "list", err)
-		if len(list) != 0 {
-			t.Fatalf("another account sees %+v", list)
+		if len(tenants) != 0 {
+			t.Fatalf("bob's tenants are %+v, want none", tenants)
 		}
 		_, err = s.Tenant(t.Context(), ann, guid(1))
 		must(t, "the tenant afterwards", err)
@@ -91,10 +92,10 @@ func TestTenantsAreListedByTimeOfConnection(t *testing.T) {
 			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(n), ConsentedAt: now.Add(-age)})
 			must(t, "attach", err)
 		}
-		list, err := s.Tenants(t.Context(), ann)
+		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "list", err)
-		if len(list) != 3 || list[0].GUID != guid(1) || list[1].GUID != guid(0) || list[2].GUID != guid(2) {
-			t.Fatalf("got %+v, want the latest consent first", list)
+		if len(tenants) != 3 || tenants[0].GUID != guid(1) || tenants[1].GUID != guid(0) || tenants[2].GUID != guid(2) {
+			t.Fatalf("the tenants are %+v, want the latest consent first", tenants)
 		}
 	})
 }
@@ -116,14 +117,14 @@ func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
 			addMailbox(t, s, ann, signed, "created", mailbox.Created)
 			addMailbox(t, s, ann, signed, "creating", mailbox.Creating)
 		}
-		list, err := s.Tenants(t.Context(), ann)
+		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "list", err)
 		tenant1, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
-		for _, counted := range append(list, tenant1) {
+		for _, counted := range append(tenants, tenant1) {
 			got := [...]int{counted.DomainCount, counted.DomainsVerified, counted.DomainsSigned, counted.DomainsAwaitingVerification, counted.MailboxCount}
 			if want := [...]int{2, 1, 1, 1, 2}; got != want {
-				t.Fatalf("counts are %v, want %v", got, want)
+				t.Fatalf("%d domains, %d verified, %d signed, %d awaiting verification, and %d mailboxes are counted, want %v", got[0], got[1], got[2], got[3], got[4], want)
 			}
 		}
 	})
@@ -142,7 +143,7 @@ func TestSaveThatBeganBeforeNewConsentDoesNotOverwriteIt(t *testing.T) {
 		got, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
 		if got.Consent != tenant.ConsentGranted || got.Name != stale.Name || !got.ConsentedAt.Equal(renewal.ConsentedAt) {
-			t.Fatalf("got %+v, want the new consent and the saved name", got)
+			t.Fatalf("the tenant is %+v, want the new consent and the saved name", got)
 		}
 	})
 }
@@ -159,14 +160,13 @@ func TestDeletingTenantFreesItForOtherAccounts(t *testing.T) {
 		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1), nil), fault.TenantNotFound)
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		requireRefusal(t, "domain", err, fault.DomainNotFound)
-		attachTenant(t, s, bob, 1)
-		if again := attachTenant(t, s, ann, 2); again.DomainCount != 0 || again.MailboxCount != 0 {
-			t.Fatalf("domains or mailboxes are left: %+v", again)
+		if attached := attachTenant(t, s, bob, 1); attached.DomainCount != 0 || attached.MailboxCount != 0 {
+			t.Fatalf("bob attached %+v, want a tenant without domains and mailboxes", attached)
 		}
-		list, err := s.Mailboxes(t.Context(), bob, guid(1))
-		must(t, "mailboxes of the next holder", err)
-		if len(list) != 0 {
-			t.Fatalf("the next holder sees %+v", list)
+		mailboxes, err := s.Mailboxes(t.Context(), bob, guid(1))
+		must(t, "mailboxes of bob", err)
+		if len(mailboxes) != 0 {
+			t.Fatalf("bob's mailboxes are %+v, want none", mailboxes)
 		}
 	})
 }
@@ -174,7 +174,7 @@ func TestDeletingTenantFreesItForOtherAccounts(t *testing.T) {
 func TestWorkOnTenantThatIsBeingDeletedDoesNotFindIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		for n := range 5 {
+		for n := range 5 { // the order of the calls differs from round to round
 			d := addDomain(t, s, ann, attachTenant(t, s, ann, n).GUID, "contoso.test")
 			for _, err := range concurrently(8, func(i int) error {
 				switch i % 4 {
@@ -191,7 +191,7 @@ func TestWorkOnTenantThatIsBeingDeletedDoesNotFindIt(t *testing.T) {
 				}
 			}) {
 				if err != nil && !errors.Is(err, fault.TenantNotFound) && !errors.Is(err, fault.DomainNotFound) {
-					t.Fatal(err)
+					t.Fatalf("got %v, want success, tenant_not_found or domain_not_found", err)
 				}
 			}
 		}
@@ -255,9 +255,9 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 }
 
 // TestRepeatedAssignmentIsNotAConsent checks that a repeated assignment keeps the time of the
-// consent and the administrator. The assignment still proves that the consent is valid. An older
-// observation can therefore not revoke the consent afterwards. If the stored consent was revoked,
-// the time of the assignment becomes the time of the consent.
+// consent and the administrator. The assignment still proves that the consent is valid. Therefore
+// an observation from before the assignment cannot revoke the consent afterwards. If the stored
+// consent was revoked, the time of the assignment becomes the time of the consent.
 func TestRepeatedAssignmentIsNotAConsent(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		const admin = "admin@contoso.test"
@@ -275,7 +275,7 @@ func TestRepeatedAssignmentIsNotAConsent(t *testing.T) {
 			seen.Consent, seen.Observed.Consent = tenant.ConsentRevoked, at
 			must(t, "save", s.SaveTenant(t.Context(), ann, seen))
 		}
-		require := func(got tenant.Tenant, consentedAt time.Time) {
+		requireConsent := func(got tenant.Tenant, consentedAt time.Time) {
 			t.Helper()
 			if got.Consent != tenant.ConsentGranted || !got.ConsentedAt.Equal(consentedAt) || got.ConnectedBy != admin || !got.Managed {
 				t.Fatalf("got %+v, want a managed tenant with the consent of %s at %v", got, admin, consentedAt)
@@ -283,13 +283,13 @@ func TestRepeatedAssignmentIsNotAConsent(t *testing.T) {
 		}
 		attach(true, "", now)
 		attach(false, admin, now.Add(time.Hour))
-		require(attach(true, "", now.Add(3*time.Hour)), now.Add(time.Hour))
+		requireConsent(attach(true, "", now.Add(3*time.Hour)), now.Add(time.Hour))
 		revoke(now.Add(2 * time.Hour))
 		got, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "tenant", err)
-		require(got, now.Add(time.Hour))
+		requireConsent(got, now.Add(time.Hour))
 		revoke(now.Add(4 * time.Hour))
-		require(attach(true, "", now.Add(5*time.Hour)), now.Add(5*time.Hour))
+		requireConsent(attach(true, "", now.Add(5*time.Hour)), now.Add(5*time.Hour))
 	})
 }
 
@@ -303,10 +303,10 @@ func TestRepeatedAssignmentRetriesBootstrap(t *testing.T) {
 		must(t, "tenant", err)
 		failed.Bootstrap, failed.BootstrapStep, failed.Observed.Bootstrap = tenant.BootstrapFailed, tenant.StepGrantRole, now.Add(time.Hour)
 		must(t, "save", s.SaveTenant(t.Context(), ann, failed))
-		again, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(2 * time.Hour)})
+		reassigned, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(2 * time.Hour)})
 		must(t, "assign again", err)
-		if again.Bootstrap != tenant.BootstrapPending || again.BootstrapStep != tenant.StepWait {
-			t.Fatalf("the bootstrap is %s in step %s, want pending", again.Bootstrap, again.BootstrapStep)
+		if reassigned.Bootstrap != tenant.BootstrapPending || reassigned.BootstrapStep != tenant.StepWait {
+			t.Fatalf("the bootstrap is %s in step %s, want pending", reassigned.Bootstrap, reassigned.BootstrapStep)
 		}
 	})
 }
@@ -372,7 +372,7 @@ func TestConcurrentAttachmentsTakeExactlyAvailableSlots(t *testing.T) {
 		tenantCount, err := s.TenantCount(t.Context(), ann)
 		must(t, "count", err)
 		if n := countWinners(t, errs, fault.TenantLimitReached); n != 5 || tenantCount != 5 {
-			t.Fatalf("%d attachments succeeded and %d tenants are stored, want 5", n, tenantCount)
+			t.Fatalf("%d attachments succeeded and %d tenants are stored, want 5 (the number of slots)", n, tenantCount)
 		}
 	})
 }
@@ -401,10 +401,13 @@ func TestConcurrentAttachmentsWithSameConsentCreateOneTenant(t *testing.T) {
 			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 			return err
 		})
-		list, err := s.Tenants(t.Context(), ann)
+		for _, err := range errs {
+			must(t, "attach", err)
+		}
+		tenants, err := s.Tenants(t.Context(), ann)
 		must(t, "list", err)
-		if n := countWinners(t, errs, nil); n != 8 || len(list) != 1 {
-			t.Fatalf("%d attachments succeeded, want 8; the stored tenants are %+v, want one", n, list)
+		if len(tenants) != 1 {
+			t.Fatalf("the stored tenants are %+v, want one", tenants)
 		}
 	})
 }
@@ -416,18 +419,19 @@ func TestTenantNeedsExistingAccount(t *testing.T) {
 	})
 }
 
+// startFlow stores a connect session and returns the flow of its first link.
 func startFlow(t testing.TB, s *Store, owner access.AccountID, n byte) ports.ConnectFlow {
 	t.Helper()
-	_, f := startSession(t, s, owner, n)
-	return f
+	_, flow := startSession(t, s, owner, n)
+	return flow
 }
 
 func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		want, other := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
-		_, err := s.TakeFlow(t.Context(), other.StateHash, other.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
-		must(t, "first step of another flow", err)
+		want, otherFlow := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
+		_, err := s.TakeFlow(t.Context(), otherFlow.StateHash, otherFlow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		must(t, "first step of the other flow", err)
 		got, err := s.TakeFlow(t.Context(), want.StateHash, want.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "first step", err)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -443,10 +447,10 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the flow after saving (-want +got):\n%s", diff)
 		}
-		got, err = s.TakeFlow(t.Context(), other.StateHash, other.BrowserHash, ports.FlowSigningIn, ports.FlowProving, now)
+		got, err = s.TakeFlow(t.Context(), otherFlow.StateHash, otherFlow.BrowserHash, ports.FlowSigningIn, ports.FlowProving, now)
 		must(t, "second step of the other flow", err)
-		other.Step = ports.FlowSigningIn
-		if diff := cmp.Diff(other, got); diff != "" {
+		otherFlow.Step = ports.FlowSigningIn
+		if diff := cmp.Diff(otherFlow, got); diff != "" {
 			t.Fatalf("the other flow (-want +got):\n%s", diff)
 		}
 	})
@@ -455,11 +459,11 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		flow := startFlow(t, s, newAccount(t, s, "ann"), 1)
-		for _, tt := range []struct {
-			name               string
-			stateHash, browser [32]byte
-			step               ports.ConnectStep
-			at                 time.Time
+		for _, tc := range []struct {
+			name                   string
+			stateHash, browserHash [32]byte
+			step                   ports.ConnectStep
+			at                     time.Time
 		}{
 			{"unknown state", [32]byte{9}, flow.BrowserHash, ports.FlowStarted, now},
 			{"a different browser", flow.StateHash, [32]byte{9}, ports.FlowStarted, now},
@@ -467,8 +471,8 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 			{"at its expiry", flow.StateHash, flow.BrowserHash, ports.FlowStarted, flow.ExpiresAt},
 			{"long expired", flow.StateHash, flow.BrowserHash, ports.FlowStarted, flow.ExpiresAt.Add(time.Hour)},
 		} {
-			_, err := s.TakeFlow(t.Context(), tt.stateHash, tt.browser, tt.step, ports.FlowDone, tt.at)
-			requireRefusal(t, tt.name, err, fault.ConnectLinkInvalid)
+			_, err := s.TakeFlow(t.Context(), tc.stateHash, tc.browserHash, tc.step, ports.FlowDone, tc.at)
+			requireRefusal(t, tc.name, err, fault.ConnectLinkInvalid)
 		}
 		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "the flow afterwards", err)
@@ -507,9 +511,9 @@ func TestFlowThatMovedOnIsNotOverwritten(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		flow := startFlow(t, s, ann, 1)
-		foreign := flow
-		foreign.Account = bob
-		requireRefusal(t, "save for another account", s.SaveFlow(t.Context(), foreign), fault.ConnectLinkInvalid)
+		flowOfBob := flow
+		flowOfBob.Account = bob
+		requireRefusal(t, "save for another account", s.SaveFlow(t.Context(), flowOfBob), fault.ConnectLinkInvalid)
 		_, err := s.TakeFlow(t.Context(), flow.StateHash, flow.BrowserHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "step", err)
 		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), flow), fault.ConnectLinkInvalid)
@@ -519,14 +523,15 @@ func TestFlowThatMovedOnIsNotOverwritten(t *testing.T) {
 func TestExpiredFlowsAreDropped(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		expired, current := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
-		lateFlow := current
-		lateFlow.StateHash, lateFlow.ExpiresAt = [32]byte{3}, current.ExpiresAt.Add(time.Hour)
-		must(t, "start", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: lateFlow.ExpiresAt}, lateFlow))
+		expired := startFlow(t, s, ann, 1)
+		valid := expired
+		valid.StateHash, valid.ExpiresAt = [32]byte{2}, expired.ExpiresAt.Add(time.Hour)
+		must(t, "start", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: valid.ExpiresAt}, valid))
 		must(t, "drop", s.DeleteFlows(t.Context(), expired.ExpiresAt.Add(time.Second)))
+		// At now the flow has not expired yet, so only its deletion can refuse it.
 		_, err := s.TakeFlow(t.Context(), expired.StateHash, expired.BrowserHash, ports.FlowStarted, ports.FlowDone, now)
 		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)
-		_, err = s.TakeFlow(t.Context(), lateFlow.StateHash, lateFlow.BrowserHash, ports.FlowStarted, ports.FlowDone, now)
+		_, err = s.TakeFlow(t.Context(), valid.StateHash, valid.BrowserHash, ports.FlowStarted, ports.FlowDone, now)
 		must(t, "kept", err)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// canary is a part of values in the statements. No span may contain it.
+// canary is a part of values in the statements. No span may contain the canary.
 const canary = "canary7c1d"
 
 func TestSpansContainNoValues(t *testing.T) {
@@ -31,14 +31,14 @@ func TestSpansContainNoValues(t *testing.T) {
 		runStatementsWithCanary(t, s)
 		// PostgreSQL quotes the value in its error.
 		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && database.IsPostgres(s.db) {
-			t.Fatal("PostgreSQL casts the canary to an integer")
+			t.Fatal("PostgreSQL cast the canary to an integer, want an error")
 		}
 		var spanTexts string
 		for _, span := range spans.GetSpans() {
 			spanTexts += fmt.Sprintf("\n%s %v %v %v", span.Name, span.Attributes, span.Events, span.Status)
 		}
 		if len(spans.GetSpans()) < 10 || !strings.Contains(spanTexts, "INSERT") {
-			t.Fatalf("got fewer than 10 spans, or none of an INSERT:\n%s", spanTexts)
+			t.Fatalf("got the spans below, want at least 10, and one of an INSERT:\n%s", spanTexts)
 		}
 		for _, line := range strings.Split(spanTexts, "\n") {
 			if strings.Contains(line, canary) {
@@ -61,9 +61,9 @@ func runStatementsWithCanary(t *testing.T, s *Store) {
 	d, err := s.ReserveDomain(t.Context(), account.ID, attached.GUID, canary+".test", 12, time.Now())
 	must(t, "reserve domain", err)
 	if _, err := s.Domain(t.Context(), account.ID, attached.GUID, d.Name); err == nil {
-		t.Fatal("an unfinished domain is found")
+		t.Fatal("a reserved domain was found, want an error")
 	}
 	if _, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now()); err == nil {
-		t.Fatal("the address has two accounts")
+		t.Fatal("a second account with the same address was created, want an error")
 	}
 }

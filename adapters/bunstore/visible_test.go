@@ -36,25 +36,29 @@ func TestOnlyVisibleTenantsAreListed(t *testing.T) {
 			attachTenant(t, s, ann, n+1)
 		}
 		attachTenant(t, s, bob, 4)
-		for _, tt := range []struct {
+		for label, tc := range map[string]struct {
 			ctx  context.Context
 			want int
-		}{{t.Context(), 3}, {contextLimitedTo(t, 1), 1}, {contextLimitedTo(t, 1, 3), 2}, {contextLimitedTo(t, 4), 0}, {contextLimitedTo(t), 0}} {
-			list, err := s.Tenants(tt.ctx, ann)
+		}{
+			"all tenants visible": {t.Context(), 3}, "one tenant visible": {contextLimitedTo(t, 1), 1}, "two tenants visible": {contextLimitedTo(t, 1, 3), 2},
+			"a foreign tenant visible": {contextLimitedTo(t, 4), 0}, "no tenant visible": {contextLimitedTo(t), 0},
+		} {
+			tenants, err := s.Tenants(tc.ctx, ann)
 			must(t, "list", err)
-			if len(list) != tt.want {
-				t.Errorf("%d tenants are listed, want %d", len(list), tt.want)
+			if len(tenants) != tc.want {
+				t.Errorf("%s: %d tenants are listed, want %d", label, len(tenants), tc.want)
 			}
-			tenantCount, err := s.TenantCount(tt.ctx, ann)
+			tenantCount, err := s.TenantCount(tc.ctx, ann)
 			must(t, "count", err)
 			if tenantCount != 3 {
-				t.Errorf("%d slots are used, want 3", tenantCount)
+				t.Errorf("%s: %d tenants are counted, want 3", label, tenantCount)
 			}
 		}
 	})
 }
 
-// TestHiddenDomainsRunsAndJobsAreUnknown checks reads of an object by its own id, and lists.
+// TestHiddenDomainsRunsAndJobsAreUnknown checks calls that find an object by its own id, and the
+// list of runs.
 func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -64,17 +68,20 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 		d := addDomain(t, s, ann, guid(1), "one.test")
 		startRun(t, s, ann, d, 1)
 		visibleCtx, hiddenCtx := contextLimitedTo(t, 1), contextLimitedTo(t, 2)
-		for name, find := range map[string]func(context.Context) error{
-			"domain": func(ctx context.Context) error { _, err := s.DomainByID(ctx, ann, d.ID); return err },
-			"run":    func(ctx context.Context) error { _, _, err := s.Run(ctx, ann, runID(1)); return err },
-			"job":    func(ctx context.Context) error { _, err := s.Job(ctx, ann, jobID(1)); return err },
-			"retry":  func(ctx context.Context) error { _, err := s.RetryJob(ctx, ann, jobID(1), now, nil); return err },
+		for name, tc := range map[string]struct {
+			id   string
+			find func(ctx context.Context, id string) error
+		}{
+			"domain": {d.ID, func(ctx context.Context, id string) error { _, err := s.DomainByID(ctx, ann, id); return err }},
+			"run":    {runID(1), func(ctx context.Context, id string) error { _, _, err := s.Run(ctx, ann, id); return err }},
+			"job":    {jobID(1), func(ctx context.Context, id string) error { _, err := s.Job(ctx, ann, id); return err }},
+			"retry":  {jobID(1), func(ctx context.Context, id string) error { _, err := s.RetryJob(ctx, ann, id, now, nil); return err }},
 		} {
-			unknown := find(ports.WithTenants(t.Context(), nil))
-			if err := find(visibleCtx); err != nil && name != "retry" { // a queued job cannot be retried
+			unknown := tc.find(t.Context(), unknownID)
+			if err := tc.find(visibleCtx, tc.id); err != nil && name != "retry" { // a queued job cannot be retried
 				t.Errorf("%s of a visible tenant: %v", name, err)
 			}
-			requireSameError(t, name, find(hiddenCtx), unknown)
+			requireSameError(t, name, tc.find(hiddenCtx, tc.id), unknown)
 			if fault.ErrorOf(unknown).Code.Kind != fault.NotFound {
 				t.Errorf("%s: got %v, want an error of the kind not_found", name, unknown)
 			}
@@ -89,24 +96,24 @@ func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
 	})
 }
 
-// TestEventsOfVisibleTenantsMatchListOfAllEvents compares pages with the list of all events of the
-// visible tenants.
+// TestEventsOfVisibleTenantsMatchListOfAllEvents compares pages with pages that the test computes
+// from the list of all events.
 func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		events := recordSampleEvents(t, s, ann)
 		for _, numbers := range [][]int{{1}, {1, 3}, {9}, {}} {
 			ctx := contextLimitedTo(t, numbers...)
-			var shown []sendlimit.Event
+			var visibleEvents []sendlimit.Event
 			for _, e := range events {
 				if isVisible(ctx, e.Tenant) {
-					shown = append(shown, e)
+					visibleEvents = append(visibleEvents, e)
 				}
 			}
 			for _, query := range []ports.EventQuery{{Limit: 50}, {Limit: 7, Offset: 60}, {Limit: 50, Action: sendlimit.Unblocked}} {
 				page, err := s.Events(ctx, ann, query)
 				must(t, "list events", err)
-				if diff := cmp.Diff(expectedPage(shown, query), page); diff != "" {
+				if diff := cmp.Diff(expectedPage(visibleEvents, query), page); diff != "" {
 					t.Errorf("tenants %v, %+v (-want +got):\n%s", numbers, query, diff)
 				}
 			}
@@ -114,13 +121,14 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	})
 }
 
-// connectedFixture creates an account with two tenants. Each tenant has a mailbox with a
-// connection. One connection is connected, and the other connection has failed.
+// connectedFixture stores an account with two tenants, and connections at integration1. The
+// connection of boxes[0], in tenant 1, is connected. The connection of boxes[2], in tenant 2, has
+// failed. boxes[1], in tenant 1, has no connection.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
 	fixture := newIntegrationFixture(t, s, "ann", 1)
-	other := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 2).GUID, "other.test")
-	fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, other, "sales", "ready"))
+	domainOfTenant2 := addDomain(t, s, fixture.owner, attachTenant(t, s, fixture.owner, 2).GUID, "other.test")
+	fixture.boxes = append(fixture.boxes, addMailbox(t, s, fixture.owner, domainOfTenant2, "sales", "ready"))
 	fixture.setConnection(t, s, fixture.integration1, 0, integration.ConnectionConnected)
 	fixture.setConnection(t, s, fixture.integration1, 2, integration.ConnectionFailed)
 	return fixture
@@ -129,16 +137,16 @@ func connectedFixture(t testing.TB, s *Store) integrationFixture {
 func TestHiddenMailboxesAreNeitherEligibleNorCounted(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			ctx                       context.Context
 			eligible, counted, failed int
 		}{{t.Context(), 3, 2, 1}, {contextLimitedTo(t, 1), 2, 1, 0}, {contextLimitedTo(t, 2), 1, 1, 1}, {contextLimitedTo(t, 3), 0, 0, 0}} {
-			list, err := s.Eligible(tt.ctx, fixture.owner, fixture.integration1.ID)
+			eligibleMailboxes, err := s.Eligible(tc.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "list", err)
-			counts, err := s.ConnectionCounts(tt.ctx, fixture.owner, fixture.integration1.ID)
+			counts, err := s.ConnectionCounts(tc.ctx, fixture.owner, fixture.integration1.ID)
 			must(t, "count", err)
-			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.failed {
-				t.Errorf("%d mailboxes are eligible, want %d; the counts are %+v, want %d in total and %d failed", len(list), tt.eligible, counts, tt.counted, tt.failed)
+			if len(eligibleMailboxes) != tc.eligible || counts.Total != tc.counted || counts.Failed != tc.failed {
+				t.Errorf("%d mailboxes are eligible, want %d; the counts are %+v, want %d in total and %d failed", len(eligibleMailboxes), tc.eligible, counts, tc.counted, tc.failed)
 			}
 		}
 		_, hidden := s.EligibleMailbox(contextLimitedTo(t, 2), fixture.owner, fixture.integration1.ID, fixture.boxes[0].ID)
@@ -165,27 +173,28 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	})
 }
 
-// TestNoHiddenConnectionIsLostInARemoval runs two transactions in both orders. One removes an
-// integration, with a key that is limited to some tenants. The other connects a mailbox of a
-// different tenant to this integration.
+// TestNoHiddenConnectionIsLostInARemoval runs two concurrent transactions, in both orders. The
+// removal of an integration has a context in which only tenant 1 is visible. The connection
+// connects a mailbox of tenant 2 to the same integration. Whichever is first, the later one must be
+// refused.
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
 			url := testserver.Database(t) // not shared, because the test observes all database connections
-			setup := migratedStore(t, url)
-			fixture := connectedFixture(t, setup)
+			plainStore := migratedStore(t, url)
+			fixture := connectedFixture(t, plainStore)
 			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
 			if removalFirst {
 				hook = newPausingHook(`UPDATE OF "ig"`)
 			}
-			pausing := migratedStore(t, url, hook)
+			pausingStore := migratedStore(t, url, hook)
 			remove := func(s *Store) error {
 				return s.RemoveIntegration(contextLimitedTo(t, 1), fixture.owner, fixture.integration2.ID, nil)
 			}
 			connect := func(s *Store) error {
-				saved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 2, integration.ConnectionPending), time.Time{}, nil)
-				if err == nil && !saved {
-					return errors.New("the connection is not saved")
+				isSaved, err := s.SaveConnection(t.Context(), fixture.owner, fixture.newConnection(fixture.integration2, 2, integration.ConnectionPending), time.Time{}, nil)
+				if err == nil && !isSaved {
+					return errors.New("the connection was not saved")
 				}
 				return err
 			}
@@ -194,24 +203,25 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 				first, second = remove, connect
 			}
 			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
-			go func() { firstEnds <- first(pausing) }()
+			go func() { firstEnds <- first(pausingStore) }()
 			<-hook.paused
-			go func() { secondEnds <- second(setup) }()
-			waitForLock(t, setup)
+			go func() { secondEnds <- second(plainStore) }()
+			waitForLock(t, plainStore)
 			close(hook.resume)
 			must(t, "first", <-firstEnds)
 			if err := <-secondEnds; removalFirst {
 				requireRefusal(t, "connect", err, fault.IntegrationNotFound)
 			} else {
 				requireRefusal(t, "remove", err, fault.InsufficientScope)
-				requireCounts(t, setup, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Pending: 1})
+				requireCounts(t, plainStore, fixture.owner, fixture.integration2.ID, integration.Counts{Total: 1, Pending: 1})
 			}
 		})
 	}
 }
 
 // TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh checks that a refresh of only some tenants
-// does not delay a scheduled refresh. A complete refresh that began earlier can still be saved.
+// does not delay the scheduled refresh of the integration. A complete refresh that began before the
+// limited refresh can still be saved.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		fixture := connectedFixture(t, s)
@@ -229,7 +239,7 @@ func TestLimitedRefreshLeavesOtherTenantsToTheNextRefresh(t *testing.T) {
 		due, err := s.DueRefreshes(t.Context(), began, began, 10)
 		must(t, "due", err)
 		if len(due) != 2 {
-			t.Errorf("%d refreshes are due, want 2", len(due))
+			t.Errorf("%d refreshes are due, want 2 (one for each integration)", len(due))
 		}
 		saveDisconnected(t.Context(), 2, began.Add(-time.Minute))
 	})
