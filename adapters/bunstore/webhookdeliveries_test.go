@@ -24,15 +24,15 @@ import (
 func TestDeliveriesAreClaimedOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		hook, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		hook, otherHook := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		for n := range 10 {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		none, err := claimWithSlots(t, s, slotsOf(0, 0), now, hook)
+		withoutSlots, err := claimWithSlots(t, s, slotsOf(0, 0), now, hook)
 		must(t, "claim without slots", err)
-		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{dueWebhook(hook)}) || len(none.Next) != 0 {
-			t.Errorf("without slots: got %+v, want no delivery and the webhook waiting", none)
+		if len(withoutSlots.Deliveries) != 0 || !slices.Equal(withoutSlots.Waiting, []ports.DueWebhook{dueWebhook(hook)}) || len(withoutSlots.Next) != 0 {
+			t.Errorf("without slots: got %+v, want no delivery and the webhook waiting", withoutSlots)
 		}
 		var mu sync.Mutex
 		var claimed []ports.ClaimedDelivery
@@ -47,23 +47,25 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 			claimed = append(claimed, got.Deliveries...)
 			return err
 		})
-		countWinners(t, errs, nil)
+		for _, err := range errs {
+			must(t, "claim", err)
+		}
 		if len(claimed) != webhook.MaxConcurrent || claimed[0].Event == nil || claimed[0].Event.ID != claimed[0].EventID || claimed[0].Event.Type != event.DomainAdded {
 			t.Fatalf("the claimed deliveries are %+v, want %d with their events", claimed, webhook.MaxConcurrent)
 		}
-		if more := claimDeliveries(t, s, other, now); len(more) != webhook.MaxConcurrent {
-			t.Errorf("of the other webhook, %d deliveries were claimed, want %d", len(more), webhook.MaxConcurrent)
+		if claimedOfOther := claimDeliveries(t, s, otherHook, now); len(claimedOfOther) != webhook.MaxConcurrent {
+			t.Errorf("of the other webhook, %d deliveries were claimed, want %d", len(claimedOfOther), webhook.MaxConcurrent)
 		}
 		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) || saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
 			t.Error("the result of a delivery is not stored, or it is stored twice")
 		}
 		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
-		if again := claimDeliveries(t, s, hook, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
-			t.Errorf("after a result and a release: claimed %+v, want 2 with the released delivery first, and its old result must not be saved", again)
+		if reclaimed := claimDeliveries(t, s, hook, now); len(reclaimed) != 2 || reclaimed[0].ID != claimed[1].ID || saveTry(t, s, hook, claimed[1].Delivery, 200, now) {
+			t.Errorf("after a result and a release: claimed %+v, want 2 with the released delivery first, and its old result must not be saved", reclaimed)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
-		if again := claimDeliveries(t, s, hook, now); len(again) != webhook.MaxConcurrent {
-			t.Errorf("after the leases ended, %d deliveries were claimed, want %d", len(again), webhook.MaxConcurrent)
+		if reclaimed := claimDeliveries(t, s, hook, now); len(reclaimed) != webhook.MaxConcurrent {
+			t.Errorf("after the leases ended, %d deliveries were claimed, want %d", len(reclaimed), webhook.MaxConcurrent)
 		}
 		_, err = s.SetActive(t.Context(), owner, false)
 		must(t, "suspend", err)
@@ -76,8 +78,8 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 
 func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
-		hook, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		owner, otherOwner := newAccount(t, s, "a"), newAccount(t, s, "b")
+		hook, otherHook := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
 		fanOut(t, s, owner)
 		for _, d := range claimDeliveries(t, s, hook, now) {
@@ -95,17 +97,19 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		if got := claimDeliveries(t, s, hook, now); len(got) != 1 || got[0].ID != delivered[1].ID || got[0].EventID != delivered[1].EventID {
 			t.Errorf("claimed: %+v, want only the redelivery", got)
 		}
-		for _, tt := range []struct {
+		for label, tc := range map[string]struct {
 			owner             access.AccountID
 			webhook, delivery string
-			code              fault.Code
+			want              fault.Code
 		}{
-			{other, hook.ID, delivered[0].ID, fault.WebhookNotFound}, {owner, second.ID, delivered[0].ID, fault.DeliveryNotFound}, {owner, hook.ID, newID(), fault.DeliveryNotFound},
+			"for another account":               {otherOwner, hook.ID, delivered[0].ID, fault.WebhookNotFound},
+			"a delivery of a different webhook": {owner, otherHook.ID, delivered[0].ID, fault.DeliveryNotFound},
+			"an unknown delivery":               {owner, hook.ID, newID(), fault.DeliveryNotFound},
 		} {
-			_, err := s.Redeliver(t.Context(), tt.owner, tt.webhook, tt.delivery, now)
-			requireRefusal(t, "redeliver", err, tt.code)
+			_, err := s.Redeliver(t.Context(), tc.owner, tc.webhook, tc.delivery, now)
+			requireRefusal(t, "redeliver "+label, err, tc.want)
 		}
-		_, err = s.ListDeliveries(t.Context(), other, hook.ID, ports.DeliveryQuery{Limit: 1})
+		_, err = s.ListDeliveries(t.Context(), otherOwner, hook.ID, ports.DeliveryQuery{Limit: 1})
 		requireRefusal(t, "list", err, fault.WebhookNotFound)
 		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: delivered[0].ID})
 		must(t, "second page", err)
@@ -115,7 +119,7 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 
 		must(t, "replay", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 1}))
 		fanOut(t, s, owner)
-		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 || deliveries[0].EventID != delivered[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
+		if deliveries := deliveriesOf(t, s, hook, ""); len(deliveries) != 3 || deliveries[0].EventID != delivered[0].EventID || len(deliveriesOf(t, s, otherHook, "")) != 2 {
 			t.Errorf("after a replay: %+v, want one more delivery, of the second event", deliveries)
 		}
 		must(t, "replay from the end", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
@@ -137,25 +141,25 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 
 // TestRedeliverDuringATryKeepsAllTriesButOne redelivers a delivery during its last try.
 func TestRedeliverDuringATryKeepsAllTriesButOne(t *testing.T) {
-	for status, want := range map[int]webhook.DeliveryStatus{500: webhook.Pending, 200: webhook.Delivered} {
+	for status, wantStatus := range map[int]webhook.DeliveryStatus{500: webhook.Pending, 200: webhook.Delivered} {
 		eachStore(t, func(t *testing.T, s *Store) {
 			owner := newAccount(t, s, "a")
 			hook := addWebhook(t, s, owner, nil)
 			emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded))
 			fanOut(t, s, owner)
 			execSQL(t, s, "UPDATE webhook_deliveries SET tries = ? WHERE account_id = ?", webhook.MaxTries-1, accountKey(owner))
-			d := claimDeliveries(t, s, hook, now)[0]
+			delivery := claimDeliveries(t, s, hook, now)[0]
 			later := now.Add(time.Minute)
-			_, err := s.Redeliver(t.Context(), owner, hook.ID, d.ID, later)
+			_, err := s.Redeliver(t.Context(), owner, hook.ID, delivery.ID, later)
 			must(t, "redeliver", err)
-			if again := claimDeliveries(t, s, hook, later); len(again) != 0 {
-				t.Errorf("claimed %+v during the try, want no delivery", again)
+			if reclaimed := claimDeliveries(t, s, hook, later); len(reclaimed) != 0 {
+				t.Errorf("claimed %+v during the try, want no delivery", reclaimed)
 			}
-			saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{triedDelivery(hook, d.Delivery, status, now)}, later)
+			saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{triedDelivery(hook, delivery.Delivery, status, now)}, later)
 			must(t, "save", err)
 			got := deliveriesOf(t, s, hook, "")[0]
-			if got.Status != want || got.Tries != 1 || len(got.Attempts) != 1 || !got.NextAttemptAt.Equal(later) || saved[0] != (ports.SavedDelivery{Saved: true, HasDue: want == webhook.Pending}) {
-				t.Errorf("after the status %d: %+v, saved %+v; want it %s and due at once, with one try and one attempt", status, got, saved[0], want)
+			if got.Status != wantStatus || got.Tries != 1 || len(got.Attempts) != 1 || !got.NextAttemptAt.Equal(later) || saved[0] != (ports.SavedDelivery{Saved: true, HasDue: wantStatus == webhook.Pending}) {
+				t.Errorf("after the status %d: %+v, saved %+v; want it %s and due at once, with one try and one attempt", status, got, saved[0], wantStatus)
 			}
 		})
 	}
@@ -182,26 +186,24 @@ func TestRepeatedSaveCountsATryOnce(t *testing.T) {
 
 func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		owner, otherOwner := newAccount(t, s, "a"), newAccount(t, s, "b")
 		hook := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
-		_, _, err := s.ClaimTest(t.Context(), other, hook.ID, testLease, now)
-		requireRefusal(t, "test", err, fault.WebhookNotFound)
+		_, _, err := s.ClaimTest(t.Context(), otherOwner, hook.ID, testLease, now)
+		requireRefusal(t, "test for another account", err, fault.WebhookNotFound)
+		var claimed []ports.ClaimedDelivery
 		for n := range webhook.MaxConcurrent {
-			d, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
+			d, isClaimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
 			must(t, "test", err)
-			if !claimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
-				t.Fatalf("test %d: %+v, want a claimed test event", n, d)
+			if !isClaimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
+				t.Fatalf("test %d: claimed is %v, the delivery is %+v, want a claimed test event", n, isClaimed, d)
 			}
-			if n == 0 {
-				defer func() {
-					if !saveTry(t, s, hook, d.Delivery, 200, now) {
-						t.Error("the result of a test is not stored")
-					}
-				}()
-			}
+			claimed = append(claimed, d)
 		}
-		if _, claimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now); claimed || err != nil {
-			t.Errorf("one more test: claimed is %v (%v), want false", claimed, err)
+		if _, isClaimed, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now); isClaimed || err != nil {
+			t.Errorf("one more test: claimed is %v (%v), want false", isClaimed, err)
+		}
+		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
+			t.Error("the result of a test is not stored")
 		}
 	})
 }
@@ -216,13 +218,13 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 			must(t, "fan out", err)
 		}
 		deliveries := deliveriesOf(t, s, hook, "")
-		listAfter := func(webhookID string, d webhook.Delivery) ([]webhook.Delivery, error) {
-			return s.ListDeliveries(t.Context(), owner, webhookID, ports.DeliveryQuery{Before: d.ID, Limit: 10})
+		listOlder := func(webhookID string, delivery webhook.Delivery) ([]webhook.Delivery, error) {
+			return s.ListDeliveries(t.Context(), owner, webhookID, ports.DeliveryQuery{Before: delivery.ID, Limit: 10})
 		}
-		if remaining, err := listAfter(hook.ID, deliveries[1]); err != nil || len(remaining) != 1 {
+		if remaining, err := listOlder(hook.ID, deliveries[1]); err != nil || len(remaining) != 1 {
 			t.Errorf("before the oldest deliveries were dropped: got %v, %v, want one older delivery", remaining, err)
 		}
-		_, err := listAfter(addWebhook(t, s, owner, nil).ID, deliveries[1])
+		_, err := listOlder(addWebhook(t, s, owner, nil).ID, deliveries[1])
 		requireRefusal(t, "a cursor of a different webhook", err, fault.InvalidRequest)
 		drop := func(limit int) int {
 			t.Helper()
@@ -233,15 +235,15 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 		if first, second, third := drop(1), drop(5), drop(5); first != 1 || second != 1 || third != 0 || len(deliveriesOf(t, s, hook, "")) != 1 {
 			t.Errorf("the calls dropped %d, %d and %d deliveries, want 1, 1 and 0, so that one is left", first, second, third)
 		}
-		_, err = listAfter(hook.ID, deliveries[1])
+		_, err = listOlder(hook.ID, deliveries[1])
 		requireRefusal(t, "a cursor of a dropped delivery", err, fault.CursorExpired)
-		if remaining, err := listAfter(hook.ID, deliveries[0]); err != nil || len(remaining) != 0 {
+		if remaining, err := listOlder(hook.ID, deliveries[0]); err != nil || len(remaining) != 0 {
 			t.Errorf("deliveries older than the remaining one: got %v, %v, want none", remaining, err)
 		}
 	})
 }
 
-// TestTriesAtAnOldURLDoNotCount changes the URL of a failing webhook while a message is sent.
+// TestTriesAtAnOldURLDoNotCount changes the URL of a failing webhook while a delivery is claimed.
 func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
@@ -255,13 +257,13 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		if saveTry(t, s, hook, delivery, 410, now.Add(24*time.Hour)) {
 			t.Error("a late 410 of the old URL is stored")
 		}
-		read, err := s.Webhook(t.Context(), owner, hook.ID)
+		stored, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		if read.Status != webhook.Enabled || !read.FailingSince.IsZero() {
-			t.Errorf("the webhook is %s and failing since %s, want enabled and not failing", read.Status, read.FailingSince)
+		if stored.Status != webhook.Enabled || !stored.FailingSince.IsZero() {
+			t.Errorf("the webhook is %s and failing since %s, want enabled and not failing", stored.Status, stored.FailingSince)
 		}
-		if again := claimDeliveries(t, s, hook, now.Add(24*time.Hour)); len(again) != 1 {
-			t.Errorf("%d deliveries were claimed for the new URL, want 1", len(again))
+		if claimedAtNewURL := claimDeliveries(t, s, hook, now.Add(24*time.Hour)); len(claimedAtNewURL) != 1 {
+			t.Errorf("%d deliveries were claimed for the new URL, want 1", len(claimedAtNewURL))
 		}
 	})
 }
@@ -281,6 +283,7 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 				must(t, "fan out", err)
 			}
 		}
+		// The first try of each delivery of notDue fails, so no delivery is due before now + 1 h.
 		for _, d := range claimDeliveries(t, s, notDue, now.Add(time.Hour)) {
 			saveTry(t, s, notDue, d.Delivery, 500, now.Add(time.Hour))
 		}
@@ -299,21 +302,21 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 		for _, d := range got.Deliveries {
 			claimed[d.WebhookID] = append(claimed[d.WebhookID], d.Event.Subject.ID)
 			if d.Webhook.ID != d.WebhookID || d.Event.ID != d.EventID || d.Event.Account != d.Webhook.Account || d.Standing != slots.Standing(d.Webhook) {
-				t.Errorf("claimed %+v, want its own webhook, event and standing", d)
+				t.Errorf("claimed %+v, want it with its own webhook, event and standing", d)
 			}
 		}
 		want := map[string][]string{proven.ID: {"0", "1", "2", "3"}, failing.ID: {"0"}, unproven.ID: {"0"}}
 		if !maps.EqualFunc(claimed, want, slices.Equal) || len(got.Waiting) != 0 {
-			t.Errorf("claimed %v, want %v; waiting %v", claimed, want, got.Waiting)
+			t.Errorf("claimed the events %v, want %v; waiting are %v, want none", claimed, want, got.Waiting)
 		}
 		if next := got.Next[dueWebhook(notDue)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
-			t.Errorf("the next due times are %v, want only that of the webhook that is not due", got.Next)
+			t.Errorf("the next due times are %v, want one, of the webhook that is not due, an hour and 5 seconds from now", got.Next)
 		}
 		must(t, "end leases", s.EndLeases(t.Context()))
 		fewSlots := slotsOf(100, 0)
 		fewSlots.Responsiveness = slots.Responsiveness
 		got, err = claimWithSlots(t, s, fewSlots, now.Add(time.Minute), failing, unproven, proven)
-		must(t, "claim with slots for proven webhooks alone", err)
+		must(t, "claim with slots for proven webhooks only", err)
 		if len(got.Deliveries) != webhook.MaxConcurrent || len(got.Waiting) != 2 {
 			t.Errorf("%d deliveries were claimed, want %d; waiting are %v, want 2 webhooks", len(got.Deliveries), webhook.MaxConcurrent, got.Waiting)
 		}
@@ -338,18 +341,18 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
 				return err
 			}
-			// The timeout makes a claim fail that waits for the lock.
+			// If the claim waited for the lock, the timeout would make it fail.
 			claimCtx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			got, err := s.ClaimDeliveries(claimCtx, convertAll([]webhook.Webhook{locked, free, disabled}, dueWebhook), manySlots, testLease, now)
 			must(t, "claim", err)
 			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{dueWebhook(locked)}) {
-				t.Errorf("claimed %+v, waiting %v, want a delivery of the free webhook, and the locked one waiting", got.Deliveries, got.Waiting)
+				t.Errorf("claimed %+v, waiting %v, want a delivery of the free webhook, and the locked webhook waiting", got.Deliveries, got.Waiting)
 			}
 			return nil
 		}))
 		if got := claimDeliveries(t, s, locked, now); len(got) != 1 {
-			t.Errorf("after the other transaction: claimed %+v, want one delivery", got)
+			t.Errorf("after the transaction with the lock: claimed %+v, want one delivery", got)
 		}
 	})
 }
@@ -371,36 +374,43 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		for _, d := range claimDeliveries(t, s, succeeding, now) {
 			batch = append(batch, triedDelivery(succeeding, d.Delivery, 200, now))
 		}
-		for _, tt := range []struct {
+		for _, try := range []struct {
 			hook   webhook.Webhook
 			status int
 		}{{failing, 500}, {disabled, 410}, {removed, 200}, {late, 200}} {
-			batch = append(batch, triedDelivery(tt.hook, claimDeliveries(t, s, tt.hook, now)[0].Delivery, tt.status, now))
+			batch = append(batch, triedDelivery(try.hook, claimDeliveries(t, s, try.hook, now)[0].Delivery, try.status, now))
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		execSQL(t, s, "UPDATE webhook_deliveries SET leased_until = 1 WHERE account_id = ?", accountKey(accountA)) // the leases have expired
-		claimDeliveries(t, s, late, now)
+		claimDeliveries(t, s, late, now)                                                                           // a second claim, so the result of the first claim is late
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)
 		must(t, "save", err)
-		savedNotDue := ports.SavedDelivery{Saved: true}
-		want := []ports.SavedDelivery{{Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, {Saved: true, HasDue: true}, savedNotDue, savedNotDue, {}, {HasDue: true}}
+		savedHasDue, savedNotDue := ports.SavedDelivery{Saved: true, HasDue: true}, ports.SavedDelivery{Saved: true}
+		want := []ports.SavedDelivery{
+			savedHasDue, savedHasDue, savedHasDue, savedHasDue, // of succeeding
+			savedNotDue, savedNotDue, {}, {HasDue: true}, // of failing, disabled, removed and late
+		}
 		if !slices.Equal(saved, want) {
 			t.Errorf("saved %+v, want %+v", saved, want)
 		}
-		for _, tt := range []struct {
+		for label, tc := range map[string]struct {
 			hook      webhook.Webhook
 			delivered int
 			status    webhook.Status
-			failing   bool
-		}{{succeeding, 4, webhook.Enabled, false}, {failing, 0, webhook.Enabled, true}, {disabled, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
-			read, err := s.Webhook(t.Context(), tt.hook.Account, tt.hook.ID)
+			isFailing bool
+		}{
+			"succeeding": {succeeding, webhook.MaxConcurrent, webhook.Enabled, false}, "failing": {failing, 0, webhook.Enabled, true},
+			"disabled": {disabled, 0, webhook.Disabled, true}, "late": {late, 0, webhook.Enabled, false},
+		} {
+			stored, err := s.Webhook(t.Context(), tc.hook.Account, tc.hook.ID)
 			must(t, "read", err)
-			if n := len(deliveriesOf(t, s, tt.hook, webhook.Delivered)); n != tt.delivered || read.Status != tt.status || read.IsFailing() != tt.failing {
-				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.IsFailing(), tt)
+			if n := len(deliveriesOf(t, s, tc.hook, webhook.Delivered)); n != tc.delivered || stored.Status != tc.status || stored.IsFailing() != tc.isFailing {
+				t.Errorf("webhook %s: %d delivered, want %d; the status is %s, want %s; failing is %v, want %v",
+					label, n, tc.delivered, stored.Status, tc.status, stored.IsFailing(), tc.isFailing)
 			}
 		}
-		if again := claimDeliveries(t, s, failing, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
-			t.Errorf("the failed delivery is claimed again as %+v, want one attempt", again)
+		if reclaimed := claimDeliveries(t, s, failing, now.Add(time.Minute)); len(reclaimed) != 1 || len(reclaimed[0].Attempts) != 1 {
+			t.Errorf("the failed delivery is claimed again as %+v, want one attempt", reclaimed)
 		}
 	})
 }
@@ -417,10 +427,10 @@ func TestTriesThatSentNothingDoNotCountForTheEndpoint(t *testing.T) {
 			tried.NotSent = true
 			_, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{tried}, now)
 			must(t, "save", err)
-			read, err := s.Webhook(t.Context(), owner, hook.ID)
+			stored, err := s.Webhook(t.Context(), owner, hook.ID)
 			must(t, "read", err)
-			if got := deliveriesOf(t, s, hook, webhook.Pending); len(got) != 1 || len(got[0].Attempts) != 1 || !read.FailingSince.Equal(failingSince) || read.Status != webhook.Enabled {
-				t.Errorf("the deliveries are %+v, want one with an attempt; the webhook is %s and failing since %v, want it enabled and %v", got, read.Status, read.FailingSince, failingSince)
+			if got := deliveriesOf(t, s, hook, webhook.Pending); len(got) != 1 || len(got[0].Attempts) != 1 || !stored.FailingSince.Equal(failingSince) || stored.Status != webhook.Enabled {
+				t.Errorf("the pending deliveries are %+v, want one with an attempt; the webhook is %s and failing since %v, want it enabled and %v", got, stored.Status, stored.FailingSince, failingSince)
 			}
 		})
 	}

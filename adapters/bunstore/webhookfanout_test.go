@@ -14,17 +14,17 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestFanOutAddsEachEventOnce checks that each webhook gets each event that it wants once,
+// TestFanOutAddsEachEventOnce checks that a webhook gets one delivery of each event that it wants,
 // although concurrent calls fan out while events are written.
 func TestFanOutAddsEachEventOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		owner, otherOwner := newAccount(t, s, "a"), newAccount(t, s, "b")
 		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))
 		allTypes := addWebhook(t, s, owner, nil)
 		oneType := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Types = []event.Type{event.DomainRemoved} })
-		bounded := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Tenants = []tenant.GUID{guid(2)} })
+		oneTenant := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Tenants = []tenant.GUID{guid(2)} })
 		disabled := addWebhook(t, s, owner, func(hook *webhook.Webhook) { hook.Status = webhook.Disabled })
-		foreign := addWebhook(t, s, other, nil)
+		foreign := addWebhook(t, s, otherOwner, nil)
 		const writers, rounds = 4, 10
 		errs := concurrently(2*writers, func(i int) error {
 			for n := range rounds {
@@ -38,30 +38,33 @@ func TestFanOutAddsEachEventOnce(t *testing.T) {
 			}
 			return nil
 		})
-		if n := countWinners(t, errs, nil); n != len(errs) {
-			t.Fatalf("some calls failed: %v", errs)
+		for _, err := range errs {
+			must(t, "fan out", err)
 		}
 		for hasMore := true; hasMore; {
 			result, err := fanOutOnce(t, s, owner, 7, now)
 			must(t, "fan out", err)
 			hasMore = result.More
 		}
-		for _, tt := range []struct {
+		for label, tc := range map[string]struct {
 			hook webhook.Webhook
 			want int
-		}{{allTypes, 2 * writers * rounds}, {oneType, writers * rounds}, {bounded, writers * rounds}, {disabled, 0}, {foreign, 0}} {
-			eventIDs := map[string]bool{}
-			for _, d := range deliveriesOf(t, s, tt.hook, "") {
+		}{
+			"all types": {allTypes, 2 * writers * rounds}, "one type": {oneType, writers * rounds}, "one tenant": {oneTenant, writers * rounds},
+			"disabled": {disabled, 0}, "of another account": {foreign, 0},
+		} {
+			deliveries, eventIDs := deliveriesOf(t, s, tc.hook, ""), map[string]bool{}
+			for _, d := range deliveries {
 				eventIDs[d.EventID] = true
 			}
-			if n := len(deliveriesOf(t, s, tt.hook, "")); n != tt.want || len(eventIDs) != n {
-				t.Errorf("%d deliveries of %d events, want %d", n, len(eventIDs), tt.want)
+			if len(deliveries) != tc.want || len(eventIDs) != tc.want {
+				t.Errorf("webhook %s: %d deliveries of %d events, want %d of as many events", label, len(deliveries), len(eventIDs), tc.want)
 			}
 		}
 		lagging, err := s.AccountsWithNewEvents(t.Context(), 10)
 		must(t, "list accounts", err)
 		if len(lagging) != 0 {
-			t.Errorf("accounts with unread events: %v, want none", lagging)
+			t.Errorf("the accounts with unread events are %v, want none", lagging)
 		}
 	})
 }
@@ -84,17 +87,17 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("accounts with unread events: %v, want %v", got, want)
 		}
-		first := map[access.AccountID]bool{}
+		firstAccounts := map[access.AccountID]bool{}
 		for range 200 { // each account must come first sometimes, so that no account waits for all other accounts
 			listed, err := s.AccountsWithNewEvents(t.Context(), 1)
 			must(t, "list one", err)
 			if len(listed) != 1 {
 				t.Fatalf("a list with the limit 1 is %v, want one account", listed)
 			}
-			first[listed[0]] = true
+			firstAccounts[listed[0]] = true
 		}
-		if len(first) != 2 || first[accountB] {
-			t.Errorf("the accounts that came first are %v, want those with unread events that are not suspended", first)
+		if len(firstAccounts) != 2 || firstAccounts[accountB] {
+			t.Errorf("the accounts that came first are %v, want accounts a and c, because account b is suspended", firstAccounts)
 		}
 		if waiting := fanOut(t, s, accountA); len(waiting) != 2 {
 			t.Errorf("%d webhooks are waiting, want 2", len(waiting))
@@ -110,7 +113,7 @@ func TestOnlyAccountsWithUnreadEventsAreListedAndInRandomOrder(t *testing.T) {
 func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		replayed, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		replayed, upToDate := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		for n := range 8 {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
@@ -119,27 +122,27 @@ func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
 		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
 		result, err := fanOutOnce(t, s, owner, 3, now)
 		must(t, "fan out", err)
-		if replayedCount, otherCount := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); replayedCount != 8+3 || otherCount != 9 || !result.More {
-			t.Errorf("the replayed webhook has %d deliveries, want 11, and the other has %d, want 9; more is %v, want true", replayedCount, otherCount, result.More)
+		if replayedCount, upToDateCount := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, upToDate, "")); replayedCount != 8+3 || upToDateCount != 9 || !result.More {
+			t.Errorf("the replayed webhook has %d deliveries, want 11, and the up-to-date webhook has %d, want 9; more is %v, want true", replayedCount, upToDateCount, result.More)
 		}
 		for hasMore := true; hasMore; {
 			result, err := fanOutOnce(t, s, owner, 3, now)
 			must(t, "fan out", err)
 			hasMore = result.More
 		}
-		if replayedCount, otherCount := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); replayedCount != 8+9 || otherCount != 9 {
-			t.Errorf("in the end the replayed webhook has %d deliveries, want 17, and the other has %d, want 9", replayedCount, otherCount)
+		if replayedCount, upToDateCount := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, upToDate, "")); replayedCount != 8+9 || upToDateCount != 9 {
+			t.Errorf("in the end the replayed webhook has %d deliveries, want 17, and the up-to-date webhook has %d, want 9", replayedCount, upToDateCount)
 		}
 	})
 }
 
-// TestFanOutClaimsWhatItAdds checks how many deliveries are claimed at once: at most four of a
-// webhook, and one of a failing webhook. There are never more claims than slots.
+// TestFanOutClaimsWhatItAdds checks how many deliveries a fan-out claims: as many as there are
+// slots, but at most MaxConcurrent at once for a working webhook, and one for a failing webhook.
 func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		accountA, accountB := newAccount(t, s, "a"), newAccount(t, s, "b")
 		working, failing := addWebhook(t, s, accountA, nil), addWebhook(t, s, accountB, func(hook *webhook.Webhook) { hook.FailingSince = now })
-		emit := func(n int) {
+		emitToBoth := func(n int) {
 			for i := range n {
 				for _, owner := range []access.AccountID{accountA, accountB} {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i), event.DomainAdded))
@@ -154,7 +157,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			for _, d := range result.Claimed {
 				claims[d.WebhookID]++
 				if (d.Standing == webhook.Proven) != (d.WebhookID == working.ID) || d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
-					t.Errorf("claimed %+v, want its own webhook, event and standing", d)
+					t.Errorf("claimed %+v, want it with its own webhook, event and standing", d)
 				}
 				if claims[d.WebhookID] == 1 && !saveTry(t, s, d.Webhook, d.Delivery, 200, now) {
 					t.Error("the result of a claim is not stored")
@@ -162,12 +165,12 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			}
 			return claims, result.Waiting
 		}
-		emit(6)
+		emitToBoth(6)
 		claims, waiting := fanOutBoth(slotsOf(3, 0))
 		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
 			t.Errorf("with three slots for proven webhooks: claims %v, want 3 of the working webhook; waiting %v, want both", claims, waiting)
 		}
-		emit(6)
+		emitToBoth(6)
 		claims, waiting = fanOutBoth(manySlots)
 		// The try in progress of the working webhook may not see the new deliveries when it ends.
 		if claims[working.ID] != 2 || claims[failing.ID] != 1 || !slices.Equal(waiting, []ports.DueWebhook{dueWebhook(working)}) {

@@ -19,6 +19,8 @@ import (
 
 const testLease = time.Hour
 
+// addWebhook stores an enabled webhook for all types and tenants. If change is not nil, it changes
+// the webhook first.
 func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*webhook.Webhook)) webhook.Webhook {
 	t.Helper()
 	hook := webhook.Webhook{ID: newID(), Account: owner, URL: "https://hooks.example.test/in", Status: webhook.Enabled,
@@ -32,12 +34,14 @@ func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*web
 	return stored
 }
 
+// fanOut fans out all events of the account, without slots. It returns the ids of the webhooks
+// whose deliveries wait for slots.
 func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 	t.Helper()
 	result, err := fanOutOnce(t, s, owner, 100, now)
 	must(t, "fan out", err)
 	if result.More {
-		t.Fatal("more events follow")
+		t.Fatal("the fan-out left events, want it to read all events of the test")
 	}
 	for _, hook := range result.Waiting {
 		waiting = append(waiting, hook.ID)
@@ -51,8 +55,8 @@ func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at ti
 	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
 }
 
-// slotsOf returns slots. total is the number of free slots, and failing is how many of them failing
-// webhooks can take. No webhook counts as unproven.
+// slotsOf returns total free slots. Failing webhooks can take at most failing of them. No webhook
+// counts as unproven.
 func slotsOf(total, failing int) ports.Slots {
 	return ports.Slots{Total: total, Unproven: failing, Failing: failing, Responsiveness: func(string) webhook.Responsiveness { return webhook.Responsiveness{Accepted: true} }}
 }
@@ -84,6 +88,8 @@ func deliveriesOf(t testing.TB, s *Store, hook webhook.Webhook, status webhook.D
 	return list
 }
 
+// saveTry stores a try that the endpoint answered with this status. It returns whether the store
+// saved the result.
 func saveTry(t testing.TB, s *Store, hook webhook.Webhook, d webhook.Delivery, status int, at time.Time) bool {
 	t.Helper()
 	saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{triedDelivery(hook, d, status, at)}, at)
@@ -108,36 +114,38 @@ func TestWebhooksAreStoredForTheirAccount(t *testing.T) {
 			t.Fatalf("stored as %+v, want the values that were added", webhook1)
 		}
 		webhook2 := addWebhook(t, s, accountA, nil)
-		list, err := s.Webhooks(t.Context(), accountA, "", 1)
+		page1, err := s.Webhooks(t.Context(), accountA, "", 1)
 		must(t, "list", err)
-		page2, err := s.Webhooks(t.Context(), accountA, list[0].ID, 10)
+		page2, err := s.Webhooks(t.Context(), accountA, page1[0].ID, 10)
 		must(t, "list the rest", err)
-		if list[0].ID != webhook2.ID || len(page2) != 1 || page2[0].ID != webhook1.ID {
-			t.Errorf("the pages are %v and %v, want the newer webhook first", list, page2)
+		if page1[0].ID != webhook2.ID || len(page2) != 1 || page2[0].ID != webhook1.ID {
+			t.Errorf("the pages are %v and %v, want the newer webhook first", page1, page2)
 		}
 		_, foreign := s.Webhook(t.Context(), accountB, webhook1.ID)
 		_, unknown := s.Webhook(t.Context(), accountB, newID())
 		requireRefusal(t, "foreign webhook", foreign, fault.WebhookNotFound)
 		requireSameError(t, "webhook", foreign, unknown)
 		requireRefusal(t, "remove a foreign webhook", s.RemoveWebhook(t.Context(), accountB, webhook1.ID, nil), fault.WebhookNotFound)
-		_, err = s.ChangeWebhook(t.Context(), accountB, webhook1.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
+		_, err = s.ChangeWebhook(t.Context(), accountB, webhook1.ID, "", nil, func(*webhook.Webhook) { t.Error("the change was made, want a refusal") })
 		requireRefusal(t, "change a foreign webhook", err, fault.WebhookNotFound)
 		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), accountB, webhook1.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
 		changed, err := s.ChangeWebhook(t.Context(), accountA, webhook1.ID, "", nil, func(hook *webhook.Webhook) {
 			hook.URL, hook.Types, hook.Secrets = "https://other.example.test", nil, hook.Secrets.Rotate([]byte("new"), time.Hour, now)
 		})
 		must(t, "change", err)
-		read, err := s.Webhook(t.Context(), accountA, webhook1.ID)
+		stored1, err := s.Webhook(t.Context(), accountA, webhook1.ID)
 		must(t, "read", err)
-		if read.URL != changed.URL || len(read.Types) != 0 || string(read.Secrets.Previous) != "sealed" || !read.Secrets.PreviousUntil.Equal(now.Add(time.Hour)) {
-			t.Errorf("changed to %+v, want the new URL, no types and both secrets", read)
+		if stored1.URL != changed.URL || len(stored1.Types) != 0 || string(stored1.Secrets.Previous) != "sealed" || !stored1.Secrets.PreviousUntil.Equal(now.Add(time.Hour)) {
+			t.Errorf("webhook1 is %+v, want the new URL, no types and both secrets", stored1)
 		}
-		if other, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil || other.URL != webhook2.URL {
-			t.Errorf("the other webhook is %+v, %v, want it unchanged", other, err)
+		if stored2, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil || stored2.URL != webhook2.URL {
+			t.Errorf("webhook2 is %+v, %v, want it unchanged", stored2, err)
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, webhook1.ID, nil))
+		_, err = s.Webhook(t.Context(), accountA, webhook1.ID)
+		requireRefusal(t, "removed webhook", err, fault.WebhookNotFound)
 		if _, err := s.Webhook(t.Context(), accountA, webhook2.ID); err != nil {
-			t.Errorf("the other webhook: %v", err)
+			t.Errorf("webhook2 after the removal of webhook1: %v", err)
 		}
 	})
 }
@@ -165,19 +173,19 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		first := claimDeliveries(t, s, hook, now)
-		saveTry(t, s, hook, first[0].Delivery, 500, now)
-		saveTry(t, s, hook, first[1].Delivery, 500, now.Add(time.Minute))
-		read, err := s.Webhook(t.Context(), owner, hook.ID)
+		claimed := claimDeliveries(t, s, hook, now)
+		saveTry(t, s, hook, claimed[0].Delivery, 500, now)
+		saveTry(t, s, hook, claimed[1].Delivery, 500, now.Add(time.Minute))
+		stored, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		again, err := claimWithSlots(t, s, slotsOf(10, 0), now.Add(5*time.Second), hook)
+		claimedMeanwhile, err := claimWithSlots(t, s, slotsOf(10, 0), now.Add(5*time.Second), hook)
 		must(t, "claim without a slot for failing webhooks", err)
-		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[dueWebhook(hook)].Equal(now.Add(time.Minute+5*time.Second)) {
-			t.Errorf("the webhook is failing since %v, want %v; claimed while a delivery is leased: %+v, want nothing", read.FailingSince, now, again)
+		if !stored.FailingSince.Equal(now) || len(claimedMeanwhile.Waiting) != 0 || len(claimedMeanwhile.Deliveries) != 0 || !claimedMeanwhile.Next[dueWebhook(hook)].Equal(now.Add(time.Minute+5*time.Second)) {
+			t.Errorf("the webhook is failing since %v, want %v; claimed while a delivery is leased: %+v, want nothing, and the next try after a minute and 5 seconds", stored.FailingSince, now, claimedMeanwhile)
 		}
-		saveTry(t, s, hook, first[2].Delivery, 200, now)
-		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.IsFailing() {
-			t.Errorf("after a success the webhook is %+v, %v, want it not to be failing", read, err)
+		saveTry(t, s, hook, claimed[2].Delivery, 200, now)
+		if stored, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || stored.IsFailing() {
+			t.Errorf("after a success the webhook is %+v, %v, want it not to be failing", stored, err)
 		}
 		anHourLater := claimDeliveries(t, s, hook, now.Add(time.Hour))
 		saveTry(t, s, hook, anHourLater[0].Delivery, 500, now.Add(time.Hour))
@@ -185,20 +193,20 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 			t.Fatalf("%d webhooks with pending deliveries were disabled, want none (%v)", n, err)
 		}
 		saveTry(t, s, hook, anHourLater[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
-		if read, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || read.Status != webhook.Enabled {
-			t.Fatalf("before DisableAfter is over, the webhook is %+v, %v, want it enabled", read, err)
+		if stored, err := s.Webhook(t.Context(), owner, hook.ID); err != nil || stored.Status != webhook.Enabled {
+			t.Fatalf("before DisableAfter is over, the webhook is %+v, %v, want it enabled", stored, err)
 		}
 		lateClaim := claimDeliveries(t, s, hook, now.Add(24*time.Hour))
 		saveTry(t, s, hook, lateClaim[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))
-		read, err = s.Webhook(t.Context(), owner, hook.ID)
+		stored, err = s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
-		if pending := deliveriesOf(t, s, hook, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claimDeliveries(t, s, hook, now.Add(240*time.Hour)) != nil {
-			t.Errorf("the status is %s, want disabled; the pending deliveries are %v, want none", read.Status, pending)
+		if pending := deliveriesOf(t, s, hook, webhook.Pending); stored.Status != webhook.Disabled || len(pending) != 0 || claimDeliveries(t, s, hook, now.Add(240*time.Hour)) != nil {
+			t.Errorf("the status is %s, want disabled; the pending deliveries are %v, want none", stored.Status, pending)
 		}
 		fanOut(t, s, owner)
 		watcherDeliveries := claimDeliveries(t, s, watcher, now)
 		if len(watcherDeliveries) != 1 || watcherDeliveries[0].Event.Subject.ID != hook.ID {
-			t.Errorf("the other webhook gets %+v, want one event about the disabled webhook", watcherDeliveries)
+			t.Errorf("the watcher gets %+v, want one event about the disabled webhook", watcherDeliveries)
 		}
 		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
 		_, err = s.ChangeWebhook(t.Context(), owner, hook.ID, "", nil, func(hook *webhook.Webhook) { hook.Status = webhook.Enabled })
@@ -218,12 +226,12 @@ func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded), domainEvent(guid(1), "e", event.DomainAdded))
 		fanOut(t, s, owner)
 		saveTry(t, s, hook, claimDeliveries(t, s, hook, now)[0].Delivery, 410, now)
-		read, err := s.Webhook(t.Context(), owner, hook.ID)
+		stored, err := s.Webhook(t.Context(), owner, hook.ID)
 		must(t, "read", err)
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{Types: []event.Type{event.WebhookDisabled}, Limit: 10})
 		must(t, "read the log", err)
-		if failed := deliveriesOf(t, s, hook, webhook.Failed); read.Status != webhook.Disabled || len(failed) != 2 || len(page.Events) != 1 {
-			t.Errorf("the status is %s, want disabled; %d deliveries failed, want 2; %d events were logged, want 1", read.Status, len(failed), len(page.Events))
+		if failed := deliveriesOf(t, s, hook, webhook.Failed); stored.Status != webhook.Disabled || len(failed) != 2 || len(page.Events) != 1 {
+			t.Errorf("the status is %s, want disabled; %d deliveries failed, want 2; %d events were logged, want 1", stored.Status, len(failed), len(page.Events))
 		}
 	})
 }
@@ -264,17 +272,17 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 		saveTry(t, s, hooks[2], failed.Delivery, 500, now)
 		claimDeliveries(t, s, hooks[0], now)
 		if got := dueAt(now.Add(time.Second), 10); !slices.Equal(got, []string{hooks[1].ID}) {
-			t.Errorf("the due webhooks after the claims are %v, want only the second", got)
+			t.Errorf("the due webhooks after the claims are %v, want only hooks[1]", got)
 		}
-		h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute))
+		health, err := s.WebhookHealth(t.Context(), now.Add(time.Minute))
 		must(t, "health", err)
-		if want := (ports.WebhookHealth{Enabled: 3, Disabled: 1, Failing: 1, Pending: 5, OldestDue: now}); h != want {
-			t.Errorf("health %+v, want %+v", h, want)
+		if want := (ports.WebhookHealth{Enabled: 3, Disabled: 1, Failing: 1, Pending: 5, OldestDue: now}); health != want {
+			t.Errorf("the health is %+v, want %+v", health, want)
 		}
 		_, err = s.SetActive(t.Context(), accountA, false)
 		must(t, "suspend", err)
-		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || dueAt(now, 10) != nil {
-			t.Errorf("the health after the suspension is %+v, %v, want one pending delivery and none due", h, err)
+		if health, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || health.Pending != 1 || !health.OldestDue.IsZero() || dueAt(now, 10) != nil {
+			t.Errorf("the health after the suspension is %+v, %v, want one pending delivery and none due", health, err)
 		}
 	})
 }
@@ -288,7 +296,7 @@ func TestClosingAnAccountRemovesItsWebhooks(t *testing.T) {
 		_, err = s.Webhook(t.Context(), accountA, removed.ID)
 		requireRefusal(t, "webhook of a closed account", err, fault.WebhookNotFound)
 		if _, err := s.Webhook(t.Context(), accountB, kept.ID); err != nil {
-			t.Error(err)
+			t.Errorf("the webhook of the account that was not closed: %v", err)
 		}
 	})
 }
@@ -296,32 +304,32 @@ func TestClosingAnAccountRemovesItsWebhooks(t *testing.T) {
 func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
-		hook, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		failing, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		tested := addWebhook(t, s, owner, nil)
-		test, _, err := s.ClaimTest(t.Context(), owner, tested.ID, testLease, now)
-		must(t, "test", err)
-		saveTry(t, s, tested, test.Delivery, 500, now) // a failed test does not make a webhook failing
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
 		fanOut(t, s, owner)
 		saveTry(t, s, tested, claimDeliveries(t, s, tested, now)[0].Delivery, 200, now)
-		for _, failingOrWorking := range []webhook.Webhook{hook, working} {
+		test, _, err := s.ClaimTest(t.Context(), owner, tested.ID, testLease, now)
+		must(t, "test", err)
+		saveTry(t, s, tested, test.Delivery, 500, now) // a failed test does not make a webhook failing
+		for _, failingOrWorking := range []webhook.Webhook{failing, working} {
 			d := claimDeliveries(t, s, failingOrWorking, now)[0].Delivery
-			final := webhook.Response{StatusCode: map[string]int{hook.ID: 500, working.ID: 200}[failingOrWorking.ID], Final: true} // so no delivery stays pending
+			final := webhook.Response{StatusCode: map[string]int{failing.ID: 500, working.ID: 200}[failingOrWorking.ID], Final: true} // so no delivery stays pending
 			_, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{{Delivery: d.AfterTry(final, now, 0), Account: owner}}, now)
 			must(t, "save", err)
 		}
-		for _, tt := range []struct {
-			since time.Time
-			want  int
+		for _, tc := range []struct {
+			failingSince time.Time // at the latest
+			want         int
 		}{{now.Add(-time.Second), 0}, {now, 1}, {now, 0}} {
-			if n, err := s.DisableFailing(t.Context(), tt.since, 10); n != tt.want || err != nil {
-				t.Fatalf("%d webhooks were disabled, want %d (%v)", n, tt.want, err)
+			if n, err := s.DisableFailing(t.Context(), tc.failingSince, 10); n != tc.want || err != nil {
+				t.Fatalf("%d webhooks were disabled, want %d (%v)", n, tc.want, err)
 			}
 		}
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 10})
 		must(t, "read the log", err)
-		if len(page.Events) != 2 || page.Events[1].Type != event.WebhookDisabled || page.Events[1].Subject.ID != hook.ID {
-			t.Errorf("the events are %+v, want that of the domain and that of the disabled webhook", page.Events)
+		if len(page.Events) != 2 || page.Events[1].Type != event.WebhookDisabled || page.Events[1].Subject.ID != failing.ID {
+			t.Errorf("the logged events are %+v, want the event of the domain and the event of the disabled webhook", page.Events)
 		}
 	})
 }
