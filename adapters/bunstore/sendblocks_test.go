@@ -130,7 +130,7 @@ func TestPassChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 		requireLeaseHeld(t, "block", true)(s.SaveChanges(t.Context(), claim2, doneChanges(tenant2.blockChange(0, 3), tenant1.blockChange(1, 4))))
 		for _, fixture := range []sendLimitFixture{tenant1, tenant2} {
 			if fixture.blockedAt(t, s, 0).IsZero() || !fixture.blockedAt(t, s, 1).IsZero() {
-				t.Fatalf("the mailboxes are blocked since %s and %s, want only the first to be blocked", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
+				t.Fatalf("the two mailboxes of a tenant are blocked since %s and %s, want only the first to be blocked", fixture.blockedAt(t, s, 0), fixture.blockedAt(t, s, 1))
 			}
 		}
 	})
@@ -225,7 +225,7 @@ func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
 		requireLeaseHeld(t, "save", true)(s.SaveChanges(t.Context(), claim, doneChanges(deletedBoxBlock, otherTenant.blockChange(0, 2), block)))
 		fixture.requireEvents(t, s, block.Event)
 		if at := otherTenant.blockedAt(t, s, 0); !at.IsZero() {
-			t.Fatalf("the mailbox of the other tenant was blocked at %s", at)
+			t.Fatalf("the mailbox of a different tenant was blocked at %s, want not blocked", at)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"slices"
 	"testing"
-	"time"
 
 	compare "github.com/google/go-cmp/cmp"
 
@@ -109,7 +108,7 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 		claimOfBob.Account = newAccount(t, s, "bob")
 		otherTenant.requireIntents(t, s, claimOfBob)
 		requireLeaseHeld(t, "save intents for another account", false)(s.SaveIntents(t.Context(), claimOfBob, nil))
-		discoverMailboxes(t, s, ann, otherTenant.guid, now.Add(time.Hour))
+		discoverMailboxes(t, s, ann, otherTenant.guid, saveTime)
 		otherTenant.requireIntents(t, s, otherClaim)
 	})
 }

@@ -188,13 +188,13 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 		deletedPolicy := setPolicy(t, s, ann, guid(1), "a.test", 5)
 		tenantWide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
 		removeAllDomains(t, s, ann, guid(1))
-		requireNoPolicy(t, "its domain is gone", s, ann, guid(1), "a.test")
+		requireNoPolicy(t, "after the deletion of the domain", s, ann, guid(1), "a.test")
 		if err := savePolicy(t.Context(), s, ann, deletedPolicy); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saving the policy returned %v, want policy_not_found", err)
 		}
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
 		addDomain(t, s, ann, guid(1), "a.test")
-		requireNoPolicy(t, "a domain of the same name", s, ann, guid(1), "a.test")
+		requireNoPolicy(t, "for a new domain of the same name", s, ann, guid(1), "a.test")
 		newPolicy := setPolicy(t, s, ann, guid(1), "a.test", 6)
 		if newPolicy.ID == deletedPolicy.ID {
 			t.Fatal("the new domain got the policy of the deleted domain, want a new policy")

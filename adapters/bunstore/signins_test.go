@@ -450,20 +450,20 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
-		third, first := ann.beginSession(t, s, ann.integration1, 0, 3), ann.beginSession(t, s, ann.integration2, 1, 1)
-		second, ended := bob.beginSession(t, s, bob.integration1, 0, 2), bob.beginSession(t, s, bob.integration1, 1, 4)
-		first.Opened = true
-		requireSaved(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
+		expiresThird, expiresFirst := ann.beginSession(t, s, ann.integration1, 0, 3), ann.beginSession(t, s, ann.integration2, 1, 1)
+		expiresSecond, ended := bob.beginSession(t, s, bob.integration1, 0, 2), bob.beginSession(t, s, bob.integration1, 1, 4)
+		expiresFirst.Opened = true
+		requireSaved(t, "open", true)(s.SaveSession(t.Context(), ann.owner, expiresFirst, nil, nil))
 		requireSaved(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
 		for _, tc := range []struct {
 			before time.Time
 			limit  int
 			want   []integration.Session
 		}{
-			{now.Add(time.Hour), 9, []integration.Session{first, second, third}},
-			{now.Add(time.Hour), 2, []integration.Session{first, second}},
-			{second.ExpiresAt, 9, []integration.Session{first}},
-			{second.ExpiresAt.Add(time.Microsecond), 9, []integration.Session{first, second}},
+			{now.Add(time.Hour), 9, []integration.Session{expiresFirst, expiresSecond, expiresThird}},
+			{now.Add(time.Hour), 2, []integration.Session{expiresFirst, expiresSecond}},
+			{expiresSecond.ExpiresAt, 9, []integration.Session{expiresFirst}},
+			{expiresSecond.ExpiresAt.Add(time.Microsecond), 9, []integration.Session{expiresFirst, expiresSecond}},
 			{now, 9, nil},
 		} {
 			listed, err := s.PendingSessions(t.Context(), tc.before, tc.limit)
@@ -471,7 +471,7 @@ func TestExpiredSessionsOfAllAccountsAreListedOldestFirst(t *testing.T) {
 			var sessions []integration.Session
 			for _, l := range listed {
 				owner := ann.owner
-				if l.Session.ID == second.ID {
+				if l.Session.ID == expiresSecond.ID {
 					owner = bob.owner
 				}
 				if l.Account != owner {

@@ -235,19 +235,19 @@ func TestNewTenantHasConsentAndPendingBootstrap(t *testing.T) {
 func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		first := attachTenant(t, s, ann, 1)
+		attached := attachTenant(t, s, ann, 1)
 		setSlots(t, s, ann, 1)
-		first.Consent, first.Bootstrap, first.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
-		must(t, "save", s.SaveTenant(t.Context(), ann, first))
+		attached.Consent, attached.Bootstrap, attached.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
+		must(t, "save", s.SaveTenant(t.Context(), ann, attached))
 		d := addDomain(t, s, ann, guid(1), "contoso.test")
 		renewed, err := s.Attach(t.Context(), ann, tenant.Tenant{
 			GUID: guid(1), Name: "Other", ConsentedAt: now.Add(time.Hour), ConnectedBy: "other@contoso.test",
 		})
 		must(t, "attach while all slots are used", err)
-		if renewed.ID != first.ID || renewed.Consent != tenant.ConsentGranted || renewed.Name != "Contoso" ||
+		if renewed.ID != attached.ID || renewed.Consent != tenant.ConsentGranted || renewed.Name != "Contoso" ||
 			renewed.ConnectedBy != "other@contoso.test" || !renewed.ConsentedAt.Equal(now.Add(time.Hour)) ||
 			renewed.Bootstrap != tenant.BootstrapPending || renewed.BootstrapStep != tenant.StepWait {
-			t.Fatalf("got %+v, want the tenant %s with the new consent and a pending bootstrap", renewed, first.ID)
+			t.Fatalf("got %+v, want the tenant %s with the new consent and a pending bootstrap", renewed, attached.ID)
 		}
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		must(t, "the domain afterwards", err)

@@ -54,7 +54,7 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 			t.Fatalf("the claimed deliveries are %+v, want %d with their events", claimed, webhook.MaxConcurrent)
 		}
 		if claimedOfOther := claimDeliveries(t, s, otherHook, now); len(claimedOfOther) != webhook.MaxConcurrent {
-			t.Errorf("of the other webhook, %d deliveries were claimed, want %d", len(claimedOfOther), webhook.MaxConcurrent)
+			t.Errorf("%d deliveries of otherHook were claimed, want %d", len(claimedOfOther), webhook.MaxConcurrent)
 		}
 		if !saveTry(t, s, hook, claimed[0].Delivery, 200, now) || saveTry(t, s, hook, claimed[0].Delivery, 200, now) {
 			t.Error("the result of a delivery is not stored, or it is stored twice")
@@ -112,9 +112,9 @@ func TestRedeliveryAndReplayDeliverEventsAgain(t *testing.T) {
 		_, err = s.ListDeliveries(t.Context(), otherOwner, hook.ID, ports.DeliveryQuery{Limit: 1})
 		requireRefusal(t, "list", err, fault.WebhookNotFound)
 		page, err := s.ListDeliveries(t.Context(), owner, hook.ID, ports.DeliveryQuery{Limit: 1, Before: delivered[0].ID})
-		must(t, "second page", err)
+		must(t, "list the older delivery", err)
 		if len(page) != 1 || page[0].ID != delivered[1].ID {
-			t.Errorf("second page: %+v, want only the older delivery", page)
+			t.Errorf("the page before the newer delivery is %+v, want only the older delivery", page)
 		}
 
 		must(t, "replay", s.Replay(t.Context(), owner, hook.ID, ports.ReplayFrom{Sequence: 1}))
@@ -381,8 +381,9 @@ func TestResultsAreSavedTogether(t *testing.T) {
 			batch = append(batch, triedDelivery(try.hook, claimDeliveries(t, s, try.hook, now)[0].Delivery, try.status, now))
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
-		execSQL(t, s, "UPDATE webhook_deliveries SET leased_until = 1 WHERE account_id = ?", accountKey(accountA)) // the leases have expired
-		claimDeliveries(t, s, late, now)                                                                           // a second claim, so the result of the first claim is late
+		execSQL(t, s, "UPDATE webhook_deliveries SET leased_until = 1 WHERE account_id = ?", accountKey(accountA))
+		// The leases have expired. The second claim of late makes the result of the first claim late.
+		claimDeliveries(t, s, late, now)
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)
 		must(t, "save", err)
 		savedHasDue, savedNotDue := ports.SavedDelivery{Saved: true, HasDue: true}, ports.SavedDelivery{Saved: true}

@@ -168,7 +168,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 		emitToBoth(6)
 		claims, waiting := fanOutBoth(slotsOf(3, 0))
 		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
-			t.Errorf("with three slots for proven webhooks: claims %v, want 3 of the working webhook; waiting %v, want both", claims, waiting)
+			t.Errorf("with three slots for proven webhooks: claims %v, want 3 of the working webhook; waiting %v, want both webhooks", claims, waiting)
 		}
 		emitToBoth(6)
 		claims, waiting = fanOutBoth(manySlots)

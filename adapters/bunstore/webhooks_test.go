@@ -259,7 +259,7 @@ func TestDueWebhooksAreListedAndCounted(t *testing.T) {
 			return ids
 		}
 		if got := dueAt(now, 10); len(got) != 3 || !slices.Equal(dueAt(now.Add(-time.Second), 10), []string{hooks[2].ID}) {
-			t.Errorf("the due webhooks are %v, want three, and only that of account b a second before", got)
+			t.Errorf("the due webhooks are %v, want three, and a second earlier only the webhook of account b", got)
 		}
 		listed := map[string]bool{}
 		for range 100 {
