@@ -382,7 +382,7 @@ func TestResultsAreSavedTogether(t *testing.T) {
 		}
 		must(t, "remove", s.RemoveWebhook(t.Context(), accountA, removed.ID, nil))
 		execSQL(t, s, "UPDATE webhook_deliveries SET leased_until = 1 WHERE account_id = ?", accountKey(accountA))
-		// The leases have expired. The second claim of late makes the result of the first claim late.
+		// The leases have expired. After a second claim of late, the first result is refused.
 		claimDeliveries(t, s, late, now)
 		saved, err := s.SaveDeliveries(t.Context(), batch, now)
 		must(t, "save", err)
