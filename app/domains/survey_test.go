@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
@@ -206,6 +207,51 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 			}
 			if got := actions(survey.Plan)[dns.Ownership]; got != "create missing" || survey.Domain.ID != d.ID {
 				t.Errorf("the plan is missing or wrong: %v", actions(survey.Plan))
+			}
+		})
+	}
+}
+
+// TestSurveyFailsIfTheCredentialCannotBeDecrypted checks that a survey reports a stored credential
+// that cannot be decrypted as an internal error, because only the operator can correct it. The
+// survey succeeds if it does not need this credential.
+func TestSurveyFailsIfTheCredentialCannotBeDecrypted(t *testing.T) {
+	both := []dns.Provider{detectedProvider, undetectedProvider}
+	for _, tt := range []struct {
+		name       string
+		providers  []dns.Provider
+		unreadable string // the provider of the connection whose credential cannot be decrypted
+		other      string // the provider of a connection that serves the zone, or ""
+		fails      bool
+	}{
+		{"a connection to the detected provider", both, detectedProvider.ID, "", true},
+		{"a connection to a provider that may serve the zone", both[1:], undetectedProvider.ID, "", true},
+		{"a connection to a provider that does not serve the zone", both, undetectedProvider.ID, "", false},
+		{"another connection to the provider serves the zone", both, detectedProvider.ID, detectedProvider.ID, false},
+		{"a connection to another provider serves the zone", both, detectedProvider.ID, undetectedProvider.ID, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fx := newFixture(t)
+			for _, p := range tt.providers {
+				fx.providers.AddProvider(p)
+			}
+			d := fx.addAndVerify(t)
+			fx.connect(t, tt.unreadable, "one", servingProvider())
+			connections, err := fx.Connections.List(t.Context(), fx.account.ID)
+			must(t, err)
+			c, err := fx.store.RemoveDNSConnection(t.Context(), connections[0].ID)
+			must(t, err)
+			must(t, fx.store.AddDNSConnection(t.Context(), c, []byte("sealed with another keyset")))
+			if tt.other != "" {
+				fx.connect(t, tt.other, "two", servingProvider())
+			}
+			survey, err := fx.Survey(t.Context(), fx.account.ID, d.ID)
+			var unreadable dnsconnections.UnreadableError
+			if failed := errors.As(err, &unreadable) && fault.ErrorOf(err).Code == fault.InternalError; failed != tt.fails || !tt.fails && err != nil {
+				t.Fatalf("the automation is %+v, the error %v; want an UnreadableError: %t", survey.Automation(), err, tt.fails)
+			}
+			if !tt.fails && tt.other != "" && survey.Holder.Access.Standing != dns.ZoneAccessible {
+				t.Errorf("the access to the zone is %+v, want %s", survey.Holder.Access, dns.ZoneAccessible)
 			}
 		})
 	}

@@ -25,7 +25,8 @@ type heldZone struct {
 }
 
 // findHolder finds the DNS provider that serves the zone of a public read, and reads the records
-// that this provider stores.
+// that this provider stores. It fails with dnsconnections.UnreadableError if the access to the zone
+// depends on a connection whose credential cannot be decrypted or decoded.
 func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public dns.ZoneRead) (heldZone, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
@@ -37,8 +38,11 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public d
 	}
 	callCtx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	accesses, provider := s.findConnection(callCtx, owner, public, dns.Detect(public, providers).Provider.ID, connections)
-	zone := heldZone{holder: dns.FindHolder(public, providers, accesses), provider: provider}
+	found := s.findConnection(callCtx, owner, public, dns.Detect(public, providers).Provider.ID, connections)
+	zone := heldZone{holder: dns.FindHolder(public, providers, found.accesses), provider: found.provider}
+	if err := found.unreadable[zone.holder.Access.Provider]; err != nil {
+		return heldZone{}, err
+	}
 	return zone.withRecords(callCtx), ctx.Err()
 }
 
@@ -102,25 +106,36 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 	return order
 }
 
+// foundConnection is the result of findConnection.
+type foundConnection struct {
+	accesses   []dns.Access      // the access to each provider that was asked
+	provider   ports.DNSProvider // the provider that serves the zone, or nil
+	unreadable map[string]error  // the dnsconnections.UnreadableError of a provider, by its id
+}
+
 // findConnection asks the account's connections for the zone, provider by provider, until a
 // provider serves the zone. It begins with the provider whose id is first, if the account has a
-// connection to it. It returns the access to each provider that it asked. It also returns the
-// provider that serves the zone, or nil.
-func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
+// connection to it.
+func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) foundConnection {
+	result := foundConnection{unreadable: map[string]error{}}
 	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
-		return nil, nil
+		return result
 	}
 	for _, provider := range providerOrder(first, connections) {
 		candidates := slices.DeleteFunc(slices.Clone(connections), func(c dnsconnection.Connection) bool { return c.Provider != provider })
 		found, err := s.Connections.ForZone(ctx, owner, candidates, zoneRead.Zone, zoneRead.Delegation)
+		if errors.As(err, &dnsconnections.UnreadableError{}) {
+			result.unreadable[provider] = err
+		}
 		a := dns.Access{Provider: provider, Zone: found.Zone}
 		a.Standing, a.Detail = accessStanding(err)
-		accesses = append(accesses, a)
+		result.accesses = append(result.accesses, a)
 		if found.Serves {
-			return accesses, found.Provider
+			result.provider = found.Provider
+			return result
 		}
 	}
-	return accesses, nil
+	return result
 }
 
 // accessStanding translates the error of a provider call into the standing of the connection:
