@@ -202,12 +202,16 @@ func (s *Store) lockMailboxAndSendState(ctx context.Context, tx bun.IDB, owner, 
 	return row, state, err
 }
 
-// ReserveMailboxes implements ports.MailboxStore.
+// ReserveMailboxes implements ports.MailboxStore. It locks the mailboxes in the order of their ids,
+// as ConcludeMailboxes does.
 func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
 	var reserved []mailbox.Mailbox
 	err := s.inTransaction(ctx, "reserve mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.ParseOrZero(domainID))
 		if err != nil {
+			return err
+		}
+		if err := s.lockRequested(ctx, tx, d, specs); err != nil {
 			return err
 		}
 		rows, missing, err := mailboxesOfDomain(ctx, tx, d)
@@ -252,6 +256,15 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	q := joinTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
 	err := s.db.LockRows(q, "d").Scan(ctx)
 	return d, orNotFound(err, domainNotFound())
+}
+
+// lockRequested locks the stored mailboxes with the addresses of specs in the order of their ids.
+func (s *Store) lockRequested(ctx context.Context, tx bun.IDB, d domainRow, specs []mailbox.Spec) error {
+	addresses := convertAll(specs, func(spec mailbox.Spec) string { return spec.Address })
+	q := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", d.AccountID).
+		Where("m.tenant_id = ?", d.TenantID).Where("m.address IN (?)", bun.List(addresses)).Order("m.id")
+	_, err := s.db.LockRows(q, "m").Exec(ctx)
+	return err
 }
 
 // mailboxesOfDomain returns the mailboxes of a domain in all stages. missing holds the mailboxes

@@ -3,8 +3,10 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -360,5 +362,37 @@ func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 				t.Errorf("the reservation took %d attempts and the deletion %d, want 1 each", reservations, deletions)
 			}
 		})
+	}
+}
+
+// TestReservationAndConclusionOfMailboxesDoNotDeadlock reserves two missing mailboxes against the
+// order of their ids, while another request concludes them. Both transactions must lock the
+// mailboxes in the order of the ids. With different orders PostgreSQL would abort one of them, and
+// the store would run it again.
+func TestReservationAndConclusionOfMailboxesDoNotDeadlock(t *testing.T) {
+	url := testserver.Database(t) // not shared, because the test observes all database connections
+	setup := migratedStore(t, url)
+	ann, d := newMailDomain(t, setup)
+	boxes := []mailbox.Mailbox{addMailbox(t, setup, ann, d, "a", mailbox.Ready), addMailbox(t, setup, ann, d, "b", mailbox.Ready)}
+	discoverNoMailboxes(t, setup, ann, guid(1), discoveryStart)
+	slices.SortFunc(boxes, func(a, b mailbox.Mailbox) int { return cmp.Compare(b.ID, a.ID) })
+	specs := []mailbox.Spec{{Address: boxes[0].Address}, {Address: boxes[1].Address}}
+
+	pauseHook := newPausingHook(`UPDATE "mailboxes"`)
+	var reservationHook, conclusionHook stepHook
+	first, second := migratedStore(t, url, pauseHook, &reservationHook), migratedStore(t, url, &conclusionHook)
+	firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := first.ReserveMailboxes(t.Context(), ann, d.ID, specs, mailbox.MaxPerDomain, discoveryStart)
+		firstEnds <- err
+	}()
+	<-pauseHook.paused
+	go func() { secondEnds <- second.ConcludeMailboxes(t.Context(), ann, boxes, nil) }()
+	waitForLock(t, setup)
+	close(pauseHook.resume)
+	must(t, "reserve", <-firstEnds)
+	must(t, "conclude", <-secondEnds)
+	if n := reservationHook.deadlocks + conclusionHook.deadlocks; n > 0 {
+		t.Errorf("%d deadlocks, want 0", n)
 	}
 }

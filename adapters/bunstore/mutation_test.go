@@ -237,6 +237,8 @@ var undetectableMutants = map[string]string{
 	`Where("ig.id = ?", integrationID).For("KEY SHARE")`:                                  "SQLite has no locks of rows",
 	`_, err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id`: "SQLite has no locks of rows",
 	`Where("m.id IN (?)", bun.List(chunk)).Order("m.id")`:                                 "SQLite has no locks of rows",
+	`.Column("id").Where("m.account_id = ?", d.AccountID).`:                               "SQLite has no locks of rows",
+	`Where("m.address IN (?)", bun.List(addresses)).Order("m.id")`:                        "SQLite has no locks of rows",
 	`"(" + "dj.run_id IN (?)"`:                                                            "jobs of other runs are ignored",
 	`"(" + "d.records->>'Drifted' <> ''"`:                                                 "a domain without drift has no drifts to count",
 	`&storedIDs); err != nil { -> "(" + "ev.id`:                                           "the ids of stored events that are not in the new batch have no effect",
