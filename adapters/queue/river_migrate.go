@@ -83,24 +83,21 @@ func PendingMigrations(ctx context.Context, url string) ([]string, error) {
 	return missingMigrations(ctx, pool)
 }
 
+// missingMigrations ignores applied migrations that this release does not know, because the previous
+// release must work on the schema of the next one. It therefore makes a dry run: ExistingVersions
+// of River fails if a migration is unknown.
 func missingMigrations(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 	m, err := migrator(pool)
 	if err != nil {
 		return nil, err
 	}
-	applied, err := m.ExistingVersions(ctx)
+	dryRun, err := m.Migrate(ctx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{DryRun: true})
 	if err != nil {
 		return nil, fmt.Errorf("read the queue's migrations: %w", err)
 	}
-	isApplied := map[int]bool{}
-	for _, v := range applied {
-		isApplied[v.Version] = true
-	}
 	var names []string
-	for _, v := range m.AllVersions() {
-		if !isApplied[v.Version] {
-			names = append(names, fmt.Sprintf("river_%03d", v.Version))
-		}
+	for _, v := range dryRun.Versions {
+		names = append(names, fmt.Sprintf("river_%03d", v.Version))
 	}
 	// The name includes the schema, so that PostgreSQL returns an error if the user may not use the
 	// schema. A name without the schema would only not be found, and the table would count as

@@ -54,6 +54,35 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	openRiver(t, url, contractOptions)
 }
 
+// TestPreviousReleaseOpensTheQueueOfANewerRelease checks that a process can use a queue to which a
+// newer release applied a migration that the process does not know.
+func TestPreviousReleaseOpensTheQueueOfANewerRelease(t *testing.T) {
+	url := newMigratedDatabase(t)
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(t.Context()) }()
+	if _, err := db.Exec(t.Context(), "INSERT INTO tenantry_queue.river_migration (line, version) VALUES ('main', 9999)"); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := queue.PendingMigrations(t.Context(), url); err != nil || len(missing) > 0 {
+		t.Errorf("the missing migrations are %v, %v, want none", missing, err)
+	}
+	if applied, err := queue.Migrate(t.Context(), url); err != nil || len(applied) > 0 {
+		t.Errorf("the migrations %v ran, %v, want none", applied, err)
+	}
+	r := openRiver(t, url, contractOptions)
+	handled := newHandledJobs()
+	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "one", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	handled.waitFor(t, "one")
+}
+
 func TestUserWithoutPrivilegesOnTheSchemaIsNotToldToMigrate(t *testing.T) {
 	url, role := testserver.Database(t), "reader_"+strings.ToLower(rand.Text())
 	if _, err := queue.Migrate(t.Context(), url); err != nil {
