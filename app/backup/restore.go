@@ -57,13 +57,13 @@ func RestoreCommand() *cobra.Command {
 				}
 			}
 			info, err := restore(cmd.Context(), c, source)
-			if err != nil {
+			if err != nil && !errors.Is(err, errNotMigrated) {
 				return addRestoreFix(err)
 			}
-			err = wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
+			recordErr := wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
 				"file": source.name, "sha256": info.fileSHA256, "created_at": cli.FormatTime(info.header.CreatedAt), "rows": strconv.Itoa(info.manifest.rows()),
 			})
-			return errors.Join(err, cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), info)))
+			return errors.Join(err, recordErr, cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), info)))
 		},
 	}
 	cmd.Flags().StringVar(&passphraseFile, "credential-file", "", "read the passphrase of the backup from this file, or from standard input (-)")
@@ -128,6 +128,9 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	return info, err
 }
 
+// errNotMigrated is returned by restore if a migration failed after the rows were committed.
+var errNotMigrated = errors.New("the backup is restored, but not migrated")
+
 // restore checks the whole backup and then loads it. It writes the keyset file before it commits
 // the rows. If it committed the rows first and then failed, the database would hold encrypted
 // values without the keyset that decrypts them.
@@ -161,7 +164,7 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 		err = db.Migrate(ctx)
 	}
 	if err != nil {
-		return info, cli.WithFix(fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`")
+		return info, cli.WithFix(fmt.Errorf("%w: %w", errNotMigrated, err), "run `tenantry migrate`")
 	}
 	return info, nil
 }
