@@ -11,11 +11,10 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// EnforcementEvents is the log of blocked and unblocked mailboxes. Events belong to an account and
-// remain after the mailbox or the tenant is deleted.
+// EnforcementEvents is the log of blocked and unblocked mailboxes. A store adds each event in the
+// transaction that stores the change of the mailbox, for example in TenantClaims.SaveChanges.
+// Events belong to an account and remain after the mailbox or the tenant is deleted.
 type EnforcementEvents interface {
-	// RecordEvents adds events, all or none. Events whose ids are already stored are ignored.
-	RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error
 	// Events returns a page of an account's events, newest first, and the number of all events that
 	// match q, both from one snapshot. A larger offset does not make the call slower. If q names a
 	// tenant that the account does not have now, Events fails with tenant_not_found. The events of

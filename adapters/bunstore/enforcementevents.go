@@ -82,47 +82,6 @@ func firstID(unixSeconds int64) string {
 	return ident.New(time.Unix(unixSeconds, 0), [ident.EntropyBytes]byte{})
 }
 
-// RecordEvents implements ports.EnforcementEvents. The first attempt assumes that no event is
-// stored yet, because a batch is seldom repeated. After a failed attempt, RecordEvents leaves out
-// the stored events.
-func (s *Store) RecordEvents(ctx context.Context, owner access.AccountID, events []sendlimit.Event) error {
-	isRepeat := false
-	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
-		notStored := events
-		if isRepeat {
-			var err error
-			if notStored, err = newEvents(ctx, tx, accountKey(owner), events); err != nil {
-				return err
-			}
-		}
-		err := recordEvents(ctx, tx, accountKey(owner), notStored)
-		isRepeat = err != nil
-		return err
-	})
-}
-
-func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) (notStored []sendlimit.Event, err error) {
-	isStored := map[string]bool{}
-	for chunk := range slices.Chunk(events, batchSize) {
-		ids := convertAll(chunk, func(e sendlimit.Event) string { return ident.ParseOrZero(e.ID) })
-		var storedIDs []string
-		if err := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", owner).
-			Where("ev.id IN (?)", bun.List(ids)).Scan(ctx, &storedIDs); err != nil {
-			return nil, err
-		}
-		for _, id := range storedIDs {
-			isStored[id] = true
-		}
-	}
-	for _, e := range events {
-		if id := ident.ParseOrZero(e.ID); !isStored[id] {
-			isStored[id] = true
-			notStored = append(notStored, e)
-		}
-	}
-	return notStored, nil
-}
-
 // recordEvents inserts new events, and adds them to the counts. Concurrent transactions of an
 // account update the same counts and wait for each other. All of them write counts after the events
 // and in the same order, so that they do not deadlock.

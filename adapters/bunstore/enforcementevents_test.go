@@ -38,7 +38,14 @@ func newEvent(n, tenantNumber int, at time.Time) sendlimit.Event {
 
 func storeEvents(t testing.TB, s *Store, owner access.AccountID, events ...sendlimit.Event) {
 	t.Helper()
-	must(t, "record", s.RecordEvents(t.Context(), owner, events))
+	must(t, "record", tryStoreEvents(t.Context(), s, owner, events))
+}
+
+// tryStoreEvents calls recordEvents in a transaction that changes no mailbox.
+func tryStoreEvents(ctx context.Context, s *Store, owner access.AccountID, events []sendlimit.Event) error {
+	return s.inTransaction(ctx, "record enforcement events", func(ctx context.Context, tx bun.IDB) error {
+		return recordEvents(ctx, tx, accountKey(owner), events)
+	})
 }
 
 func listEvents(t testing.TB, s *Store, owner access.AccountID, query ports.EventQuery) ports.EventPage {
@@ -173,7 +180,7 @@ func TestConcurrentWritersOfEventsLoseNoCount(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
 		if n := countWinners(t, concurrently(concurrency, func(i int) error {
-			return s.RecordEvents(t.Context(), ann, []sendlimit.Event{newEvent(2*i, 1+i%2, now), newEvent(2*i+1, 2-i%2, now.Add(time.Hour))})
+			return tryStoreEvents(t.Context(), s, ann, []sendlimit.Event{newEvent(2*i, 1+i%2, now), newEvent(2*i+1, 2-i%2, now.Add(time.Hour))})
 		}), nil); n != concurrency {
 			t.Fatalf("%d writes succeeded, want %d", n, concurrency)
 		}

@@ -241,7 +241,6 @@ var undetectableMutants = map[string]string{
 	`Where("m.address IN (?)", bun.List(addresses)).Order("m.id")`:                        "SQLite has no locks of rows",
 	`"(" + "dj.run_id IN (?)"`:                                                            "jobs of other runs are ignored",
 	`"(" + "d.records->>'Drifted' <> ''"`:                                                 "a domain without drift has no drifts to count",
-	`&storedIDs); err != nil { -> "(" + "ev.id`:                                           "the ids of stored events that are not in the new batch have no effect",
 	`Limit(int64(wanted.Limit) + 1) -> int64(1 << 30)`:                                    "the page is cut to its limit after the query",
 	`to). -> "(" + "ec.starts >= ?"`:                                                      "the hours are sorted, the newest first, so earlier days come after the hours of the day",
 	`"(" + "ms.settled <> EXCLUDED.settled`:                                               "without the condition, the update stores the same counts again",

@@ -228,7 +228,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		{"/v1/dns/provisioning-runs", "runs", 1, 0},
 		{"/v1/enforcement/events", "events", 3, 0},
 		{"/v1/integrations", "integrations", 1, 1},
-		{"/v1/events", "events", 5, 1},
+		{"/v1/events", "events", 8, 1},
 		{"/v1/audit", "entries", 1, 1},
 		{"/v1/webhooks", "webhooks", 1, 1},
 		{"/v1/integrations/" + owned["integration_id"] + "/mailboxes", "mailboxes", 1, 0},

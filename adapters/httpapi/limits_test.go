@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -197,22 +196,30 @@ func TestDeleteTenantReportsItsRules(t *testing.T) {
 
 const enforcementEventsPath = "/v1/enforcement/events"
 
-// addEnforcementEvents stores n enforcement events of the account's tenant, one minute apart. It
-// returns their ids, newest first.
-func (env *testEnv) addEnforcementEvents(t *testing.T, owner testAccount, n int) (ids []string) {
+// addEnforcementEvents blocks and unblocks a mailbox of the account's tenant in turn, one minute
+// apart. It returns the ids of the n events, newest first.
+func (env *testEnv) addEnforcementEvents(t *testing.T, owner testAccount, mailboxID string, n int) (ids []string) {
 	t.Helper()
-	var events []sendlimit.Event
+	claim, isClaimed, err := env.store.ClaimUnleasedTenant(t.Context(), owner.account.ID, owner.tenant, time.Hour)
+	if err != nil || !isClaimed {
+		t.Fatalf("the tenant was not claimed: %v", err)
+	}
 	for i := range n {
 		at := time.Date(2026, 3, 1, 12, i, 0, 0, time.UTC)
-		e := sendlimit.Event{ID: ident.New(at, [ident.EntropyBytes]byte{9: byte(i)}), Tenant: owner.tenant, Address: fmt.Sprintf("box%d@a.example", i),
-			Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: at}
-		if i%3 == 2 {
+		e := sendlimit.Event{Tenant: owner.tenant, Address: fmt.Sprintf("box%d@a.example", i), Action: sendlimit.Blocked, Sent: 26, Limit: 25}
+		if i%2 == 1 {
 			e.Action, e.Sent = sendlimit.Unblocked, 0
 		}
-		events = append(events, e)
-		ids = append([]string{e.ID}, ids...)
+		saved, err := env.store.SaveChanges(t.Context(), claim, ports.SendChanges{At: at, Done: []sendlimit.Change{{MailboxID: mailboxID, Action: e.Action, At: at, Event: e}}})
+		if err != nil || !saved {
+			t.Fatalf("the change was not saved: %v", err)
+		}
 	}
-	must(t, env.store.RecordEvents(t.Context(), owner.account.ID, events))
+	page, err := env.store.Events(t.Context(), owner.account.ID, ports.EventQuery{Limit: n})
+	must(t, err)
+	for _, e := range page.Events {
+		ids = append(ids, e.ID)
+	}
 	return ids
 }
 
@@ -226,8 +233,10 @@ func idsOf(r reply) (ids []string) {
 func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	ids := env.addEnforcementEvents(t, env.accountA, 7)
-	env.addEnforcementEvents(t, env.accountB, 3)
+	_, boxA := env.addDomainAndMailbox(t, env.accountA)
+	_, boxB := env.addDomainAndMailbox(t, env.accountB)
+	ids := env.addEnforcementEvents(t, env.accountA, boxA.ID, 7)
+	env.addEnforcementEvents(t, env.accountB, boxB.ID, 3)
 	for _, tt := range []struct {
 		query string
 		total int
@@ -238,8 +247,8 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 		{"?limit=3&offset=5", 7, ids[5:]},
 		{"?offset=7", 7, nil},
 		{"?offset=9007199254740991", 7, nil},
-		{"?action=unblocked", 2, []string{ids[1], ids[4]}},
-		{"?tenant_id=" + strings.ToUpper(string(env.accountA.tenant)) + "&action=blocked&limit=1&offset=1", 5, []string{ids[2]}},
+		{"?action=unblocked", 3, []string{ids[1], ids[3], ids[5]}},
+		{"?tenant_id=" + strings.ToUpper(string(env.accountA.tenant)) + "&action=blocked&limit=1&offset=1", 4, []string{ids[2]}},
 	} {
 		got := client.expect(call{method: "GET", path: enforcementEventsPath + tt.query, key: env.accountA.key}, 200, "")
 		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tt.want) || got.body["total"] != float64(tt.total) || got.body["count"] != float64(len(tt.want)) {
