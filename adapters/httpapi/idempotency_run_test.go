@@ -22,42 +22,43 @@ import (
 
 // TestAnswerIsCommittedWithItsChange covers writes for which a second run would return a different
 // answer. Their answers are stored in the same transaction as the change, so that a crash cannot
-// separate the answer from the change. A replay must equal the first answer.
+// separate the answer from the change. A replay must equal the original answer. The sync of a
+// tenant is the opposite case: its answer is stored separately.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
-	finished := map[idempotency.KeyID]bool{}
+	storedSeparately := map[idempotency.KeyID]bool{}
 	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, finish: func(key idempotency.KeyID) error {
-		finished[key] = true
+		storedSeparately[key] = true
 		return nil
 	}}
 	client := serve(t, env.handler(t))
-	base := "/v1/tenants/" + string(env.accountA.tenant)
-	requireCommitted := func(key, method, path, body, want string) {
+	tenantPath := "/v1/tenants/" + string(env.accountA.tenant)
+	requireCommitted := func(key, method, path, body, wantInAnswer string) {
 		t.Helper()
 		request := keyedCall(env, key, method, path, body)
-		first := client.expect(request, 200, "")
-		checkReplay(t, first, client.expect(request, 200, ""))
-		if !strings.Contains(first.raw, want) || finished[env.storedKeyID(key)] {
-			t.Errorf("%s is answered %s, stored separately: %v, want %s, stored with the change", key, first.raw, finished[env.storedKeyID(key)], want)
+		original := client.expect(request, 200, "")
+		checkReplay(t, original, client.expect(request, 200, ""))
+		if !strings.Contains(original.raw, wantInAnswer) || storedSeparately[env.storedKeyID(key)] {
+			t.Errorf("%s is answered %s, stored separately: %v, want %s, stored with the change", key, original.raw, storedSeparately[env.storedKeyID(key)], wantInAnswer)
 		}
 	}
 	post := func(path string) { client.expect(call{method: "POST", path: path, key: env.accountA.key}, 200, "") }
-	post(base + "/sync")
-	if len(finished) != 1 {
-		t.Fatalf("%d answers were stored separately, want 1", len(finished))
+	post(tenantPath + "/sync")
+	if len(storedSeparately) != 1 {
+		t.Fatalf("after the sync, %d answers were stored separately, want 1", len(storedSeparately))
 	}
 	requireCommitted("add", "POST", domainsOfA, `{"domain":"example.com"}`, `"status":"added"`)
 	env.publishRecords(t, env.accountA, "example.com")
 	post(verifyPathOfA)
-	requireCommitted("provision", "POST", base+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
+	requireCommitted("provision", "POST", tenantPath+"/mailboxes", `{"domain":"example.com","account_password":"Correct-Horse-7",
 		"mailboxes":[{"name":"<Zoë & Bo>","email":"ana@example.com"},{"name":"Bo","email":"bo@example.com"}]}`, `"created_count":2`)
-	requireCommitted("delete", "DELETE", base, "", `"status":"deleted"`)
-	if n := env.platform.Calls("AddDomain") + env.platform.Calls("CreateMailbox"); n != 3 {
-		t.Errorf("the platform was called %d times, want 3", n)
+	requireCommitted("delete", "DELETE", tenantPath, "", `"status":"deleted"`)
+	if calls := env.platform.Calls("AddDomain") + env.platform.Calls("CreateMailbox"); calls != 3 {
+		t.Errorf("the platform was called %d times, want 3", calls)
 	}
 }
 
-// takeoverStore is a tenant store that calls takeOver before each deletion.
+// takeoverStore is a tenant store that calls takeOver before it deletes a tenant.
 type takeoverStore struct {
 	tenantStore
 	takeOver func()
@@ -72,15 +73,15 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	env := newTestEnv(t)
 	service := *env.options.Tenants
 	service.Tenants = takeoverStore{env.store, func() {
-		r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
+		record, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
 		if err != nil {
 			t.Error(err)
 		}
-		if _, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID("k"), r.Attempt, -time.Second); err != nil {
+		if _, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID("k"), record.Attempt, -time.Second); err != nil {
 			t.Error(err)
 		}
-		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
-		if _, isClaimed, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !isClaimed {
+		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: record.Fingerprint, Lease: time.Hour, Now: time.Now()}
+		if _, isClaimed, err := env.store.TakeOver(t.Context(), record.Attempt, claim); err != nil || !isClaimed {
 			t.Errorf("the key was not taken over: %v, %v", isClaimed, err)
 		}
 	}}
@@ -92,8 +93,8 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	}
 }
 
-// hookedKeys is a key store. If renew is set, it replaces RenewKeyLease. If finish is set, Finish
-// calls it first, and stores nothing if it fails.
+// hookedKeys is a store of Idempotency-Keys. If renew is set, it replaces RenewKeyLease. If finish
+// is set, Finish calls finish first, and stores nothing if finish fails.
 type hookedKeys struct {
 	ports.Idempotency
 	renew  func(context.Context, idempotency.KeyID, string) (bool, error)
@@ -116,8 +117,8 @@ func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, er
 	return s.Idempotency.Finish(ctx, c)
 }
 
-// renewLeasesOften makes runs renew their leases several times a second, and returns a channel that
-// receives a value after a renewal. Each renewal stores a lease of an hour and ignores its timeout,
+// renewLeasesOften makes runs renew their leases every 50 ms, which is a third of the lease. It
+// returns a channel that receives a value after a renewal. Each renewal stores a lease of an hour and ignores its timeout,
 // so that the lease does not expire on a slow machine.
 func renewLeasesOften(env *testEnv) <-chan struct{} {
 	renewed := make(chan struct{}, 1)
@@ -151,7 +152,7 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	}
 }
 
-// slowFacts calls wait before it returns the facts of the mail platform.
+// slowFacts calls wait before it returns the facts about the mail platform.
 type slowFacts struct {
 	ports.PlatformFacts
 	wait func()
@@ -175,8 +176,8 @@ func TestRenewedLeaseIsNotAnEffect(t *testing.T) {
 	}
 }
 
-// TestExpiredKeyIsTakenOver checks that the key of a dead process can be taken over when its lease
-// has expired, but only by the same request.
+// TestExpiredKeyIsTakenOver checks that the Idempotency-Key of a dead process can be taken over
+// when its lease has expired, but only by the same request.
 func TestExpiredKeyIsTakenOver(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -185,7 +186,7 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	must(t, err)
 	deadAttempt, isClaimed, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
 	if err != nil || !isClaimed {
-		t.Fatalf("claimed is %v, want true (%v)", isClaimed, err)
+		t.Fatalf("the Idempotency-Key was not claimed: %v", err)
 	}
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
 	if _, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {
@@ -195,36 +196,37 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	client.expect(addDomainCall(env, "k"), 200, "")
 }
 
-// TestSlowAttemptLosesItsKey checks an attempt whose key was taken over. Its answer is the answer
-// of the new attempt, or says that the request is in progress.
+// TestSlowAttemptLosesItsKey checks an attempt whose Idempotency-Key a new attempt has taken over.
+// The slow attempt is answered with the answer of the new attempt, or with
+// idempotency_request_in_progress.
 func TestSlowAttemptLosesItsKey(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	slow := serveWithoutRenewal(t, env)
+	slowClient := serveWithoutRenewal(t, env)
 	gate := env.platform.Hold("AddDomain")
 	answered := make(chan reply, 1)
-	go func() { answered <- slow.do(addDomainCall(env, "k")) }()
+	go func() { answered <- slowClient.do(addDomainCall(env, "k")) }()
 	receive(t, gate.Arrived(), "the request did not reach the platform")
 	env.expireLease(t, "k")
-	newReply := client.do(addDomainCall(env, "k")) // takes over the key
+	takeoverReply := client.do(addDomainCall(env, "k")) // takes over the key
 	gate.Release()
 	slowReply := receive(t, answered, "the slow attempt was not answered")
-	if newReply.status != 200 {
-		t.Fatalf("the new attempt got %d %s, want 200", newReply.status, newReply.raw)
+	if takeoverReply.status != 200 {
+		t.Fatalf("the attempt that took over the key got %d %s, want 200", takeoverReply.status, takeoverReply.raw)
 	}
-	if slowReply.raw != newReply.raw && slowReply.code() != "idempotency_request_in_progress" {
-		t.Errorf("the slow attempt got %d %s, want the answer of the new attempt %s, or that it is in progress", slowReply.status, slowReply.raw, newReply.raw)
+	if slowReply.raw != takeoverReply.raw && slowReply.code() != "idempotency_request_in_progress" {
+		t.Errorf("the slow attempt got %d %s, want the answer of the new attempt %s, or idempotency_request_in_progress", slowReply.status, slowReply.raw, takeoverReply.raw)
 	}
-	checkReplay(t, newReply, client.expect(addDomainCall(env, "k"), 200, ""))
+	checkReplay(t, takeoverReply, client.expect(addDomainCall(env, "k"), 200, ""))
 }
 
 // expireLease expires the lease of the attempt that has claimed an Idempotency-Key.
 func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
-	r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))
+	record, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))
 	must(t, err)
-	if stillHeld, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !stillHeld {
-		t.Fatalf("the lease was not changed: %v", err)
+	if stillHeld, err := env.store.RenewKeyLease(t.Context(), env.storedKeyID(key), record.Attempt, -time.Second); err != nil || !stillHeld {
+		t.Fatalf("the lease was not expired: %v", err)
 	}
 }
 
@@ -238,8 +240,8 @@ func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	return serve(t, env.handler(t))
 }
 
-// TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease does not continue
-// with its next platform call.
+// TestLostLeaseStopsTheRun checks that an attempt which cannot renew its lease does not make its
+// next platform call, which is Records after AddDomain.
 func TestLostLeaseStopsTheRun(t *testing.T) {
 	for name, renewErr := range map[string]error{"taken over": nil, "database unavailable": errors.New("away")} {
 		t.Run(name, func(t *testing.T) {
@@ -250,8 +252,8 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 				renewalAsked <- struct{}{}
 				return false, renewErr
 			}}
-			stopped := make(chan struct{})
-			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "the lease of an Idempotency-Key was lost", stopped})
+			lossLogged := make(chan struct{})
+			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "the lease of an Idempotency-Key was lost", lossLogged})
 			env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
 			client := serve(t, env.handler(t))
 			gate := env.platform.Hold("AddDomain")
@@ -260,17 +262,18 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 			receive(t, gate.Arrived(), "the request did not reach the platform")
 			close(reachedPlatform)
 			receive(t, renewalAsked, "the lease was not renewed")
-			receive(t, stopped, "the log does not say that the lease was lost")
-			calls := env.platform.Calls("Records")
+			receive(t, lossLogged, "the log does not say that the lease was lost")
+			callsBefore := env.platform.Calls("Records")
 			gate.Release()
-			if got := receive(t, answered, "the request was not answered"); got.status < 500 || env.platform.Calls("Records") != calls {
-				t.Errorf("got %d %s after %d more calls, want a 5xx after no call", got.status, got.raw, env.platform.Calls("Records")-calls)
+			if got := receive(t, answered, "the request was not answered"); got.status < 500 || env.platform.Calls("Records") != callsBefore {
+				t.Errorf("got %d %s after %d more calls of Records, want a 5xx after none", got.status, got.raw, env.platform.Calls("Records")-callsBefore)
 			}
 		})
 	}
 }
 
-// contextStore is a tenant store whose Tenant waits until ctx ends, and sends the cause.
+// contextStore is a tenant store whose Tenant closes reached, waits until ctx ends, and sends the
+// cause to causes.
 type contextStore struct {
 	tenantStore
 
@@ -311,7 +314,7 @@ func TestLostLeaseEndsTheOperation(t *testing.T) {
 	select {
 	case cause := <-causes:
 		t.Fatalf("the operation ended when the client disconnected: %v", cause)
-	case <-time.After(20 * time.Millisecond):
+	case <-time.After(20 * time.Millisecond): // an operation that ends with its client would have ended by then
 	}
 	close(disconnected)
 	if cause := receive(t, causes, "the operation did not end"); !errors.Is(cause, lease.ErrLost) {
@@ -320,7 +323,7 @@ func TestLostLeaseEndsTheOperation(t *testing.T) {
 	receive(t, answered, "the request was not answered")
 }
 
-// slowClaims is a key store whose Claim takes longer by a delay.
+// slowClaims is a store of Idempotency-Keys whose Claim returns only delay after the claim.
 type slowClaims struct {
 	ports.Idempotency
 
@@ -328,14 +331,15 @@ type slowClaims struct {
 }
 
 func (s slowClaims) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
-	attempt, won, err := s.Idempotency.Claim(ctx, c)
+	attempt, isClaimed, err := s.Idempotency.Claim(ctx, c)
 	time.Sleep(s.delay)
-	return attempt, won, err
+	return attempt, isClaimed, err
 }
 
 // TestLeaseOfAKeyBeginsBeforeItsClaim checks that the time of a slow claim counts as a part of the
-// lease. More than two thirds of the lease have passed at the first renewal, so that the lease
-// counts as lost when this renewal fails.
+// lease. The claim takes a half of the lease, and the first renewal follows a third of the lease
+// later. More than two thirds of the lease have then passed, so that the lease counts as lost when
+// this renewal fails.
 func TestLeaseOfAKeyBeginsBeforeItsClaim(t *testing.T) {
 	env := newTestEnv(t)
 	const keyLease = 900 * time.Millisecond
@@ -379,8 +383,8 @@ func (s logSignal) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestAnswerThatCannotBeStoredIsNotSent checks that a success which could not be stored is not
-// sent. When the lease has expired, the same request runs again.
+// TestAnswerThatCannotBeStoredIsNotSent checks that a successful answer is not sent if it could not
+// be stored. When the lease has expired, the same request runs again.
 func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &hookedKeys{Idempotency: env.store, finish: func(idempotency.KeyID) error { return fault.ServiceUnavailable.With("the database is away") }}

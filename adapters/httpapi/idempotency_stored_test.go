@@ -29,30 +29,34 @@ func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 }
 
 // TestAnswersUpTo256KiBAreStored checks that an answer of 256 KiB is stored. A larger answer is
-// sent but not stored, so the same request runs again.
+// sent but not stored, so a repetition of the request runs again.
 func TestAnswersUpTo256KiBAreStored(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	overhead := len(client.expect(env.longNameCall(t, "small", 1), 200, "").raw) - 1
-	for excess, stored := range map[int]bool{0: true, 1: false} {
-		key := map[bool]string{true: "largest", false: "too-large"}[stored]
-		request := env.longNameCall(t, key, idempotency.MaxAnswer-overhead+excess)
-		first := client.expect(request, 200, "")
-		if len(first.raw) != idempotency.MaxAnswer+excess {
-			t.Fatalf("%s: the answer has %d bytes, want %d", key, len(first.raw), idempotency.MaxAnswer+excess)
+	for _, tc := range []struct {
+		key        string
+		size       int
+		wantStored bool
+	}{{"largest", idempotency.MaxAnswer, true}, {"too-large", idempotency.MaxAnswer + 1, false}} {
+		request := env.longNameCall(t, tc.key, tc.size-overhead)
+		original := client.expect(request, 200, "")
+		if len(original.raw) != tc.size {
+			t.Fatalf("%s: the answer has %d bytes, want %d", tc.key, len(original.raw), tc.size)
 		}
-		second := client.expect(request, 200, "")
-		if replayed := second.header.Get("Idempotency-Replayed") == "true"; replayed != stored || second.raw != first.raw {
-			t.Errorf("%s: replayed is %v, want %v; the bytes are the same: %v", key, replayed, stored, second.raw == first.raw)
+		repeated := client.expect(request, 200, "")
+		if replayed := repeated.header.Get("Idempotency-Replayed") == "true"; replayed != tc.wantStored || repeated.raw != original.raw {
+			t.Errorf("%s: replayed is %v, want %v; the same bytes: %v, want true", tc.key, replayed, tc.wantStored, repeated.raw == original.raw)
 		}
-		if r, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key)); err != nil || !found || r.Leased || (r.Answer != nil) != stored {
-			t.Errorf("%s: found %v, leased %v, %d bytes, want a record without lease, with an answer: %v (%v)", key, found, r.Leased, len(r.Answer), stored, err)
+		record, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID(tc.key))
+		if err != nil || !found || record.Leased || (record.Answer != nil) != tc.wantStored {
+			t.Errorf("%s: found %v, leased %v, %d bytes, want a record without a lease, with an answer: %v (%v)", tc.key, found, record.Leased, len(record.Answer), tc.wantStored, err)
 		}
 	}
 }
 
-// TestTooLargeAnswerIsNotCommitted checks the size limit for answers that are stored with their
-// change.
+// TestTooLargeAnswerIsNotCommitted checks that an answer above the size limit is not stored in the
+// transaction of its change.
 func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -61,8 +65,8 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 	storedTenant.Name = strings.Repeat("n", idempotency.MaxAnswer)
 	must(t, env.store.SaveTenant(t.Context(), env.accountA.account.ID, storedTenant))
 	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 200, "")
-	if r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || r.Answer != nil || r.Leased {
-		t.Errorf("leased is %v and the answer has %d bytes, want no lease and no answer (%v)", r.Leased, len(r.Answer), err)
+	if record, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || record.Answer != nil || record.Leased {
+		t.Errorf("leased is %v and the answer has %d bytes, want no lease and no answer (%v)", record.Leased, len(record.Answer), err)
 	}
 }
 
@@ -76,8 +80,8 @@ func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	return serve(t, env.handler(t))
 }
 
-// loseOldKeys leaves only the primary key in a keyset file.
-func loseOldKeys(t *testing.T, path string) {
+// removeOldKeys leaves only the primary key in a keyset file.
+func removeOldKeys(t *testing.T, path string) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	must(t, err)
@@ -101,30 +105,30 @@ func loseOldKeys(t *testing.T, path string) {
 
 // TestStoredAnswersAreReplayedAfterKeyRotation checks that stored answers are still replayed after
 // a rotation of the keyset. If the old key was deleted, a repeated request cannot be compared with
-// the first request. The repeated request is then refused, with or without a stored answer.
+// the original request. The repeated request is then refused, with or without a stored answer.
 func TestStoredAnswersAreReplayedAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
-	path := filepath.Join(t.TempDir(), "keyset.json")
-	first := env.serveWithKeyset(t, path).expect(addDomainCall(env, "k"), 200, "")
+	keysetPath := filepath.Join(t.TempDir(), "keyset.json")
+	original := env.serveWithKeyset(t, keysetPath).expect(addDomainCall(env, "k"), 200, "")
 	env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, finish: func(idempotency.KeyID) error { panic("the process ends here") }}
 	unanswered := keyedCall(env, "unanswered", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "")
-	env.serveWithKeyset(t, path).expect(unanswered, 500, "internal_error")
+	env.serveWithKeyset(t, keysetPath).expect(unanswered, 500, "internal_error")
 	env.options.Guard.Idempotency.Keys = env.store
 
-	if _, err := secrets.Rotate(path); err != nil {
+	if _, err := secrets.Rotate(keysetPath); err != nil {
 		t.Fatal(err)
 	}
-	rotated := env.serveWithKeyset(t, path)
-	checkReplay(t, first, rotated.expect(addDomainCall(env, "k"), 200, ""))
-	firstAfterRotation := rotated.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
+	withNewKey := env.serveWithKeyset(t, keysetPath)
+	checkReplay(t, original, withNewKey.expect(addDomainCall(env, "k"), 200, ""))
+	originalAfterRotation := withNewKey.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
 
-	loseOldKeys(t, path)
-	withoutOldKey := env.serveWithKeyset(t, path)
-	calls := env.platform.Calls("AddDomain") + env.platform.Calls("Profile")
+	removeOldKeys(t, keysetPath)
+	withoutOldKey := env.serveWithKeyset(t, keysetPath)
+	callsBefore := env.platform.Calls("AddDomain") + env.platform.Calls("Profile")
 	withoutOldKey.expect(addDomainCall(env, "k"), 409, "idempotency_key_conflict")
 	withoutOldKey.expect(unanswered, 409, "idempotency_key_conflict")
-	checkReplay(t, firstAfterRotation, withoutOldKey.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, ""))
-	if callsAfter := env.platform.Calls("AddDomain") + env.platform.Calls("Profile"); callsAfter != calls {
-		t.Errorf("the platform was called %d more times, want 0", callsAfter-calls)
+	checkReplay(t, originalAfterRotation, withoutOldKey.expect(keyedCall(env, "new", "POST", domainsOfA, `{"domain":"example.org"}`), 200, ""))
+	if callsAfter := env.platform.Calls("AddDomain") + env.platform.Calls("Profile"); callsAfter != callsBefore {
+		t.Errorf("the platform was called %d more times, want 0", callsAfter-callsBefore)
 	}
 }

@@ -34,16 +34,17 @@ func (env *testEnv) storedKeyID(key string) idempotency.KeyID {
 	return idempotency.KeyID{Account: env.accountA.account.ID, Key: sha256.Sum256([]byte(key))}
 }
 
-func checkReplay(t *testing.T, first, second reply) {
+// checkReplay checks that replay is a replay of the answer original.
+func checkReplay(t *testing.T, original, replay reply) {
 	t.Helper()
-	if second.status != first.status || second.raw != first.raw || second.header.Get("Content-Type") != first.header.Get("Content-Type") {
-		t.Errorf("%d %s\nis replayed with a different status, body or type: %d %s", first.status, first.raw, second.status, second.raw)
+	if replay.status != original.status || replay.raw != original.raw || replay.header.Get("Content-Type") != original.header.Get("Content-Type") {
+		t.Errorf("%d %s\nis replayed with a different status, body or type: %d %s", original.status, original.raw, replay.status, replay.raw)
 	}
-	if second.header.Get("Idempotency-Replayed") != "true" || first.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("Idempotency-Replayed is %q, then %q, want \"\" and true", first.header.Get("Idempotency-Replayed"), second.header.Get("Idempotency-Replayed"))
+	if replay.header.Get("Idempotency-Replayed") != "true" || original.header.Get("Idempotency-Replayed") != "" {
+		t.Errorf("Idempotency-Replayed is %q, then %q, want \"\" and true", original.header.Get("Idempotency-Replayed"), replay.header.Get("Idempotency-Replayed"))
 	}
-	if second.header.Get("X-Request-ID") == first.header.Get("X-Request-ID") {
-		t.Error("the replay has the request id of the first request")
+	if replay.header.Get("X-Request-ID") == original.header.Get("X-Request-ID") {
+		t.Error("the replay has the request id of the original request, want a new one")
 	}
 }
 
@@ -52,15 +53,15 @@ func TestWriteIsReplayed(t *testing.T) {
 	now := time.Now()
 	env.options.Guard.Idempotency.Now = func() time.Time { return now }
 	client := serve(t, env.handler(t))
-	first := client.expect(addDomainCall(env, "k"), 200, "")
-	checkReplay(t, first, client.expect(addDomainCall(env, "k"), 200, ""))
+	original := client.expect(addDomainCall(env, "k"), 200, "")
+	checkReplay(t, original, client.expect(addDomainCall(env, "k"), 200, ""))
 
-	otherHost := addDomainCall(env, "k").request(t, client.server.URL)
-	otherHost.Host = "other.example"
-	checkReplay(t, first, client.send(otherHost))
-	restarted := serve(t, env.handler(t))
+	requestToOtherHost := addDomainCall(env, "k").request(t, client.server.URL)
+	requestToOtherHost.Host = "other.example"
+	checkReplay(t, original, client.send(requestToOtherHost))
+	afterRestart := serve(t, env.handler(t))
 	now = now.Add(23 * time.Hour)
-	checkReplay(t, first, restarted.expect(addDomainCall(env, "k"), 200, ""))
+	checkReplay(t, original, afterRestart.expect(addDomainCall(env, "k"), 200, ""))
 	if n := env.platform.Calls("AddDomain"); n != 1 {
 		t.Fatalf("the platform was called %d times, want 1", n)
 	}
@@ -74,17 +75,17 @@ func TestDeletionIsReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	request := keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), "")
-	first := client.expect(request, 200, "")
-	checkReplay(t, first, client.expect(request, 200, ""))
-	request.headers["Idempotency-Key"] = "other"
+	original := client.expect(request, 200, "")
+	checkReplay(t, original, client.expect(request, 200, ""))
+	request.headers["Idempotency-Key"] = "new"
 	client.expect(request, 404, "tenant_not_found")
 }
 
 func TestIdempotencyKeyIdentifiesOneRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	first := client.expect(addDomainCall(env, "k"), 200, "")
-	for name, other := range map[string]call{
+	original := client.expect(addDomainCall(env, "k"), 200, "")
+	for name, conflicting := range map[string]call{
 		"method and path":     keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), `{"domain":"example.com"}`),
 		"path":                keyedCall(env, "k", "POST", verifyPathOfA, ""),
 		"query":               keyedCall(env, "k", "POST", domainsOfA+"?x=1", `{"domain":"example.com"}`),
@@ -94,20 +95,21 @@ func TestIdempotencyKeyIdentifiesOneRequest(t *testing.T) {
 		"tenant of account B": keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1), `{"domain":"example.com"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			client.forTest(t).expect(other, 409, "idempotency_key_conflict")
+			client.forTest(t).expect(conflicting, 409, "idempotency_key_conflict")
 		})
 	}
-	upper := keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), strings.ToUpper(string(tenantOfA)), 1), `{"domain":"example.com"}`)
-	checkReplay(t, first, client.expect(upper, 200, ""))
+	withUpperCaseTenant := keyedCall(env, "k", "POST", strings.Replace(domainsOfA, string(tenantOfA), strings.ToUpper(string(tenantOfA)), 1), `{"domain":"example.com"}`)
+	checkReplay(t, original, client.expect(withUpperCaseTenant, 200, ""))
 	client.expect(keyedCall(env, `"k"`, "POST", domainsOfA, `{"domain":"example.org"}`), 200, "") // a key with quotes is a different key
-	otherAccount := addDomainCall(env, "k")
-	otherAccount.key, otherAccount.path = env.accountB.key, strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1)
-	if got := client.do(otherAccount); got.header.Get("Idempotency-Replayed") != "" || got.code() == "idempotency_key_conflict" {
+	callOfB := addDomainCall(env, "k")
+	callOfB.key, callOfB.path = env.accountB.key, strings.Replace(domainsOfA, string(tenantOfA), string(tenantOfB), 1)
+	if got := client.do(callOfB); got.header.Get("Idempotency-Replayed") != "" || got.code() == "idempotency_key_conflict" {
 		t.Errorf("account B gets %d %s, want its own answer", got.status, got.raw)
 	}
 }
 
-// TestEarlyRefusalReleasesTheKey checks that a refusal before any effect does not use up the key.
+// TestEarlyRefusalReleasesTheKey checks that a refusal before any effect does not use up the
+// Idempotency-Key.
 func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -130,16 +132,16 @@ func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 	client.expect(addDomainCall(env, "k"), 200, "")
 }
 
-// TestRefusalAfterAProviderCallIsReplayed checks that a refusal that depends on a provider or the
-// DNS is stored and replayed.
+// TestRefusalAfterAProviderCallIsReplayed checks that a refusal which depends on the answer of a
+// provider or the DNS is stored and replayed.
 func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "add"), 200, "")
 	request := keyedCall(env, "k", "POST", verifyPathOfA, "")
-	first := client.expect(request, 400, "verification_failed")
+	original := client.expect(request, 400, "verification_failed")
 	env.publishRecords(t, env.accountA, "example.com")
-	checkReplay(t, first, client.expect(request, 400, "verification_failed"))
+	checkReplay(t, original, client.expect(request, 400, "verification_failed"))
 	client.expect(keyedCall(env, "k2", "POST", verifyPathOfA, ""), 200, "")
 }
 
@@ -147,32 +149,32 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 // caused it, even if the platform was called before. While the platform creates the link of a
 // session, the test marks the session as failed in the store.
 func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
-	s := newIntegrationEnv(t)
-	begin := keyedCall(s.base, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")
-	gate := s.platform.Hold("StartSignIn")
+	env := newIntegrationEnv(t)
+	begin := keyedCall(env.base, "k", "POST", env.addIntegration("instantly")+"/mailboxes/"+env.mailboxID+"/oauth/microsoft/init", "")
+	signInGate := env.platform.Hold("StartSignIn")
 	answered := make(chan reply, 1)
-	go func() { answered <- s.client.do(begin) }()
-	receive(t, gate.Arrived(), "the request did not reach the platform")
-	sessions, err := s.base.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
+	go func() { answered <- env.client.do(begin) }()
+	receive(t, signInGate.Arrived(), "the request did not reach the platform")
+	sessions, err := env.base.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
 	if err != nil || len(sessions) != 1 {
 		t.Fatalf("the pending sessions are %+v, want one (%v)", sessions, err)
 	}
 	failedSession := sessions[0].Session.WithFailure("test")
-	if saved, err := s.base.store.SaveSession(t.Context(), sessions[0].Account, failedSession, nil, nil); err != nil || !saved {
+	if saved, err := env.base.store.SaveSession(t.Context(), sessions[0].Account, failedSession, nil, nil); err != nil || !saved {
 		t.Fatalf("saved is %v, want true (%v)", saved, err)
 	}
-	gate.Release()
+	signInGate.Release()
 	if got := receive(t, answered, "the request was not answered"); got.status != 409 || got.code() != "oauth_session_pending" {
 		t.Fatalf("got %d %s, want 409 oauth_session_pending", got.status, got.raw)
 	}
-	got := s.client.expect(begin, 200, "")
-	if got.header.Get("Idempotency-Replayed") != "" || got.body["session_id"] == failedSession.ID {
-		t.Errorf("got %s, want a new session", got.raw)
+	repeated := env.client.expect(begin, 200, "")
+	if repeated.header.Get("Idempotency-Replayed") != "" || repeated.body["session_id"] == failedSession.ID {
+		t.Errorf("the repeated request got %s, want a new session", repeated.raw)
 	}
 }
 
-// TestProviderFailuresAreNotReplayed checks that the same request runs again after a failure. A
-// different request cannot use the key.
+// TestProviderFailuresAreNotReplayed checks that the same request runs again after a failure of the
+// provider. A different request with the same Idempotency-Key is refused.
 func TestProviderFailuresAreNotReplayed(t *testing.T) {
 	for name, failure := range map[string]fake.Fault{
 		"unknown outcome": {Kind: outcome.Unknown},
@@ -188,8 +190,8 @@ func TestProviderFailuresAreNotReplayed(t *testing.T) {
 			}
 			endFailure()
 			client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
-			first := client.expect(addDomainCall(env, "k"), 200, "")
-			checkReplay(t, first, client.expect(addDomainCall(env, "k"), 200, ""))
+			original := client.expect(addDomainCall(env, "k"), 200, "")
+			checkReplay(t, original, client.expect(addDomainCall(env, "k"), 200, ""))
 			if n := env.platform.Effects("AddDomain"); n != 1 {
 				t.Errorf("the domain was added %d times, want 1", n)
 			}
@@ -210,7 +212,8 @@ func TestPanicIsNotReplayed(t *testing.T) {
 }
 
 // TestFirstRequestContinuesWithoutItsCaller checks that a request runs to its end after its caller
-// disconnects. A repeated request is refused until the first request ends, and then gets a replay.
+// disconnects. A repetition of the request is refused until the first request ends, and then gets
+// the replay of its answer.
 func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -253,11 +256,11 @@ func TestConcurrentRequestsWithOneKeyRunOnce(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	const requests = 100
-	answers, gate := make([]reply, requests), make(chan struct{})
+	answers, start := make([]reply, requests), make(chan struct{})
 	var waitGroup sync.WaitGroup
 	for i := range requests {
 		waitGroup.Go(func() {
-			<-gate
+			<-start
 			request := addDomainCall(env, "k")
 			if i%2 == 1 { // half of the requests have a different body
 				request.body = `{"domain":"example.com" }`
@@ -265,69 +268,71 @@ func TestConcurrentRequestsWithOneKeyRunOnce(t *testing.T) {
 			answers[i] = client.doWhenNotBusy(request)
 		})
 	}
-	close(gate)
+	close(start)
 	waitGroup.Wait()
 	if n := env.platform.Calls("AddDomain"); n != 1 {
 		t.Errorf("the platform was called %d times, want 1", n)
 	}
-	raw := ""
+	successBody := ""
 	for _, got := range answers {
 		switch {
-		case got.status == 200 && (raw == "" || raw == got.raw):
-			raw = got.raw
+		case got.status == 200 && (successBody == "" || successBody == got.raw):
+			successBody = got.raw
 		case got.status == http.StatusConflict && (got.code() == "idempotency_request_in_progress" || got.code() == "idempotency_key_conflict"):
 		default:
-			t.Fatalf("got %d %s, want 409 or the answer of the other requests: %s", got.status, got.raw, raw)
+			t.Fatalf("got %d %s, want 409, or 200 with the same answer as each other success: %s", got.status, got.raw, successBody)
 		}
 	}
-	if raw == "" {
+	if successBody == "" {
 		t.Error("no request succeeded")
 	}
 }
 
 // TestTamperedStoredAnswerIsAnError checks that a request gets an internal error when its stored
-// answer was changed or was copied from a different row. The operation does not run again.
+// answer was changed or emptied, or was copied from a different row. The operation does not run
+// again.
 func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 200, "")
 	client.expect(keyedCall(env, "other", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
-	stored, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
-	other, _, otherErr := env.store.KeyRecord(t.Context(), env.storedKeyID("other"))
-	if err != nil || otherErr != nil {
-		t.Fatal(err, otherErr)
+	record, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
+	otherRecord, _, otherRecordErr := env.store.KeyRecord(t.Context(), env.storedKeyID("other"))
+	if err != nil || otherRecordErr != nil {
+		t.Fatal(err, otherRecordErr)
 	}
-	changed := append([]byte{}, stored.Answer...)
-	changed[len(changed)-1] ^= 1
-	calls := env.platform.Calls("AddDomain")
-	for name, answer := range map[string][]byte{"changed": changed, "moved": other.Answer, "emptied": {}} {
-		if _, err := env.store.Finish(t.Context(), ports.StoredAnswer{Key: env.storedKeyID("k"), Attempt: stored.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)}); err != nil {
-			t.Fatal(err)
+	changedAnswer := append([]byte{}, record.Answer...)
+	changedAnswer[len(changedAnswer)-1] ^= 1
+	callsBefore := env.platform.Calls("AddDomain")
+	for name, answer := range map[string][]byte{"changed": changedAnswer, "moved": otherRecord.Answer, "emptied": {}} {
+		saved, err := env.store.Finish(t.Context(), ports.StoredAnswer{Key: env.storedKeyID("k"), Attempt: record.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)})
+		if err != nil || !saved {
+			t.Fatalf("the %s answer was not stored: %v", name, err)
 		}
 		if got := client.expect(addDomainCall(env, "k"), 500, "internal_error"); strings.Contains(got.raw, "open") {
 			t.Errorf("the error for the %s stored answer names its cause: %s", name, got.raw)
 		}
 	}
-	if n := env.platform.Calls("AddDomain"); n != calls {
-		t.Errorf("the operation ran again")
+	if calls := env.platform.Calls("AddDomain"); calls != callsBefore {
+		t.Errorf("the operation ran %d more times, want 0", calls-callsBefore)
 	}
-	if got, err := env.options.Guard.Idempotency.Sealer.Open(stored.Answer, env.storedKeyID("k").String()); err != nil || !strings.Contains(got.Reveal(), "content_type") {
+	if got, err := env.options.Guard.Idempotency.Sealer.Open(record.Answer, env.storedKeyID("k").String()); err != nil || !strings.Contains(got.Reveal(), "content_type") {
 		t.Errorf("the stored answer cannot be opened: %v", err)
 	}
-	if strings.Contains(string(stored.Answer), "example.com") {
+	if strings.Contains(string(record.Answer), "example.com") {
 		t.Error("the stored answer is not encrypted")
 	}
 }
 
-// TestReplayRequiresAPlan checks that an account without a plan and an unknown API key get no
-// stored answers.
+// TestReplayRequiresAPlan checks that a request of an account without a plan or with an unknown API
+// key does not get the stored answer.
 func TestReplayRequiresAPlan(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 200, "")
 	env.deactivate(t, env.accountA)
 	client.expect(addDomainCall(env, "k"), 402, "no_api_plan")
-	unknownKey := addDomainCall(env, "k")
-	unknownKey.key = "tny_live_" + strings.Repeat("0", 48)
-	client.expect(unknownKey, 401, "invalid_api_key")
+	withUnknownKey := addDomainCall(env, "k")
+	withUnknownKey.key = "tny_live_" + strings.Repeat("0", 48)
+	client.expect(withUnknownKey, 401, "invalid_api_key")
 }

@@ -248,7 +248,7 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 	env := newIntegrationEnv(t)
 	path := env.addIntegration("instantly")
 	testCall := call{method: "POST", path: path + "/test", key: env.base.accountA.key, headers: map[string]string{"Idempotency-Key": "trouble"}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		kind   outcome.Kind
 		status int
 		code   string
@@ -256,8 +256,8 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 		{outcome.Throttled, 503, "provider_unavailable"}, {outcome.Down, 503, "provider_unavailable"}, {outcome.Broken, 502, "provider_error"},
 		{outcome.Unknown, 504, "provider_timeout"},
 	} {
-		env.platform.Fail(fake.Fault{Method: "Check", Kind: tt.kind, Times: 1})
-		env.client.expect(testCall, tt.status, tt.code)
+		env.platform.Fail(fake.Fault{Method: "Check", Kind: tc.kind, Times: 1})
+		env.client.expect(testCall, tc.status, tc.code)
 	}
 	if got := env.client.expect(testCall, 200, ""); got.header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("got the replay %s, want a new answer", got.raw)

@@ -250,9 +250,9 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 		{"?action=unblocked", 3, []string{ids[1], ids[3], ids[5]}},
 		{"?tenant_id=" + strings.ToUpper(string(env.accountA.tenant)) + "&action=blocked&limit=1&offset=1", 4, []string{ids[2]}},
 	} {
-		got := client.expect(call{method: "GET", path: enforcementEventsPath + tt.query, key: env.accountA.key}, 200, "")
-		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tt.want) || got.body["total"] != float64(tt.total) || got.body["count"] != float64(len(tt.want)) {
-			t.Errorf("the query %q got %s, want %v of %d events", tt.query, got.raw, tt.want, tt.total)
+		got := client.expect(call{method: "GET", path: enforcementEventsPath + tc.query, key: env.accountA.key}, 200, "")
+		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tc.want) || got.body["total"] != float64(tc.total) || got.body["count"] != float64(len(tc.want)) {
+			t.Errorf("the query %q got %s, want %v of %d events", tc.query, got.raw, tc.want, tc.total)
 		}
 		if got.header.Get("X-RateLimit-Bucket") != "read" {
 			t.Errorf("got the headers %v, want the bucket read", got.header)

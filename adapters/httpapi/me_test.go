@@ -30,7 +30,7 @@ func TestMeHasEveryMember(t *testing.T) {
 	client := serve(t, env.handler(t))
 	expiry := time.Date(2126, 1, 2, 3, 4, 5, 0, time.UTC)
 	account := env.accountA.account.ID
-	for i, tt := range []struct {
+	for i, tc := range []struct {
 		name, key, bounds string
 	}{
 		{"without bounds", env.accountA.key, `"scopes":["*"],"tenant_ids":null,"expires_at":null`},
@@ -39,10 +39,10 @@ func TestMeHasEveryMember(t *testing.T) {
 		{"for one tenant", env.addBoundedKey(t, account, access.Bounds{Scopes: []access.Scope{"tenants:read"}, Tenants: []tenant.GUID{secondTenant}}),
 			`"scopes":["tenants:read"],"tenant_ids":["` + string(secondTenant) + `"],"expires_at":null`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := client.forTest(t).expect(call{method: "GET", path: "/v1/me", key: tt.key}, 200, "")
+		t.Run(tc.name, func(t *testing.T) {
+			got := client.forTest(t).expect(call{method: "GET", path: "/v1/me", key: tc.key}, 200, "")
 			id, _ := member(got.body, "key.id").(string)
-			if issued, err := env.store.AccountKey(t.Context(), account, id); err != nil || issued.Hint != tt.key[len(tt.key)-4:] {
+			if issued, err := env.store.AccountKey(t.Context(), account, id); err != nil || issued.Hint != tc.key[len(tc.key)-4:] {
 				t.Errorf("the id %s belongs to the key %+v (%v), want the key of the request", id, issued, err)
 			}
 			reads, _ := got.body["limits"].([]any)[0].(map[string]any)["remaining"].(float64)
@@ -62,7 +62,7 @@ func TestMeHasEveryMember(t *testing.T) {
 					{"id":"salesblink","name":"salesblink","needs":[],"capabilities":{"microsoft_oauth":false,"mailbox_refresh":false,"mailbox_disconnect":false}},
 					{"id":"woodpecker","name":"Woodpecker","needs":["api_key","company"],"capabilities":{"microsoft_oauth":true,"mailbox_refresh":false,"mailbox_disconnect":true}}],
 				"dns_providers":[{"id":"cloudflare","name":"Cloudflare","connected":true},{"id":"powerdns","name":"PowerDNS","connected":false}]}`,
-				account, id, tt.bounds, reads)
+				account, id, tc.bounds, reads)
 			var wanted map[string]any
 			must(t, json.Unmarshal([]byte(want), &wanted))
 			if !reflect.DeepEqual(got.body, wanted) {

@@ -33,18 +33,18 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	}
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
 	client.expect(call{method: "DELETE", path: mailboxPath + "?confirm=other@example.com", key: key}, 400, "confirmation_required")
-	for _, tt := range []struct{ path, codeAfterwards string }{
+	for _, tc := range []struct{ path, codeAfterwards string }{
 		{limitPath, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
 	} {
-		removal := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.codeAfterwards}}
+		removal := call{method: "DELETE", path: tc.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tc.codeAfterwards}}
 		got := client.expect(removal, 200, "")
 		if got.body["status"] != "removed" || got.body["tenant_id"] != string(env.accountA.tenant) {
-			t.Errorf("the removal of %s got %s, want the status removed and the tenant", tt.path, got.raw)
+			t.Errorf("the removal of %s got %s, want the status removed and the tenant", tc.path, got.raw)
 		}
 		if repeated := client.expect(removal, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("the repeated removal of %s got %s, want a replay", tt.path, repeated.raw)
+			t.Errorf("the repeated removal of %s got %s, want a replay", tc.path, repeated.raw)
 		}
-		client.expect(call{method: "DELETE", path: tt.path, key: key}, 404, tt.codeAfterwards)
+		client.expect(call{method: "DELETE", path: tc.path, key: key}, 404, tc.codeAfterwards)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestSendLimitIsCleared(t *testing.T) {
 	_, m := env.addDomainAndMailbox(t, env.accountA)
 	client := serve(t, env.handler(t))
 	path := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + m.ID
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		body   string
 		status int
 		code   string
@@ -68,7 +68,7 @@ func TestSendLimitIsCleared(t *testing.T) {
 		{`{"clear_send_limit":true}`, 200, ""},
 		{`{"clear_send_limit":true}`, 200, ""},
 	} {
-		client.expect(call{method: "PATCH", path: path, body: tt.body, key: env.accountA.key}, tt.status, tt.code)
+		client.expect(call{method: "PATCH", path: path, body: tc.body, key: env.accountA.key}, tc.status, tc.code)
 	}
 	list := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
 	if got := list.body["mailboxes"].([]any)[0].(map[string]any); got["daily_send_limit"] != nil {

@@ -41,7 +41,7 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		}
 		return c
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		call   call
 		status int
@@ -104,10 +104,10 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 		{"patch: ownership before an empty change", change(`{}`), 404, "mailbox_not_found"},
 		{"patch: ownership before the limit", change(`{"daily_send_limit":99}`), 404, "mailbox_not_found"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.call.key = env.accountA.key
+		t.Run(tc.name, func(t *testing.T) {
+			tc.call.key = env.accountA.key
 			client := client.forTest(t)
-			got := client.expect(tt.call, tt.status, tt.code)
+			got := client.expect(tc.call, tc.status, tc.code)
 			if strings.Contains(got.raw, canary) {
 				t.Errorf("the answer repeats the canary: %s", got.raw)
 			}
@@ -123,14 +123,14 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 func TestUnknownMembersAreLocated(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	for _, tt := range []struct{ method, path, validMember string }{
+	for _, tc := range []struct{ method, path, validMember string }{
 		{"POST", domainsOfA, `"domain":"example.com"`},
 		{"PATCH", unknownMailboxPath, `"daily_send_limit":5`},
 	} {
 		for member, location := range map[string]string{"nickname": "body.nickname", "Hunter2-Secret": "body"} {
-			t.Run(tt.method+" "+member, func(t *testing.T) {
+			t.Run(tc.method+" "+member, func(t *testing.T) {
 				got := client.forTest(t).expect(call{
-					method: tt.method, path: tt.path, key: env.accountA.key, body: `{` + tt.validMember + `,"` + member + `":1}`,
+					method: tc.method, path: tc.path, key: env.accountA.key, body: `{` + tc.validMember + `,"` + member + `":1}`,
 				}, 400, "invalid_request")
 				list, _ := got.body["errors"].([]any)
 				if len(list) != 1 {
@@ -149,16 +149,16 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 func TestNullOptionalMembersAreLocated(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	for _, tt := range []struct{ path, body, location string }{
+	for _, tc := range []struct{ path, body, location string }{
 		{"/v1/keys", `{"name":"k","scopes":["*"],"tenant_ids":null}`, "body.tenant_ids"},
 		{"/v1/keys/x/rotate", `{"overlap_hours":null}`, "body.overlap_hours"},
 		{"/v1/webhooks", `{"url":"https://hooks.example.test/","event_types":["*"],"description":null}`, "body.description"},
 		{"/v1/webhooks/x/rotate-secret", `{"overlap_hours":null}`, "body.overlap_hours"},
 		{integrationsPath, `{"provider":"instantly","name":"n","api_key":"k","workspace_id":null}`, "body.workspace_id"},
 	} {
-		got := client.expect(call{method: "POST", path: tt.path, body: tt.body, key: env.accountA.key}, 400, "invalid_request")
-		if locations := got.locations(); !slices.Equal(locations, []string{tt.location}) {
-			t.Errorf("POST %s: the locations are %v, want %s", tt.path, locations, tt.location)
+		got := client.expect(call{method: "POST", path: tc.path, body: tc.body, key: env.accountA.key}, 400, "invalid_request")
+		if locations := got.locations(); !slices.Equal(locations, []string{tc.location}) {
+			t.Errorf("POST %s: the locations are %v, want %s", tc.path, locations, tc.location)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	list := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, header, value string
 		status              int
 		code                string
@@ -221,10 +221,10 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 		{"HTML", "Accept", "text/html", 406, "not_acceptable"},
 		{"nonsense", "Accept", "json", 406, "not_acceptable"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			c := list
-			c.headers = map[string]string{tt.header: tt.value}
-			got := client.forTest(t).expect(c, tt.status, tt.code)
+			c.headers = map[string]string{tc.header: tc.value}
+			got := client.forTest(t).expect(c, tc.status, tc.code)
 			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("got the headers %v, want no-store and nosniff", got.header)
 			}
@@ -256,7 +256,7 @@ func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	base := call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		values []string
 		code   string
 	}{
@@ -272,10 +272,10 @@ func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := base.request(t, client.server.URL)
-			r.Header["Idempotency-Key"] = tt.values
+			r.Header["Idempotency-Key"] = tc.values
 			got := client.forTest(t).send(r)
-			if got.status != 400 || got.code() != tt.code {
-				t.Fatalf("got %d %q, want 400 %q", got.status, got.code(), tt.code)
+			if got.status != 400 || got.code() != tc.code {
+				t.Fatalf("got %d %q, want 400 %q", got.status, got.code(), tc.code)
 			}
 		})
 	}

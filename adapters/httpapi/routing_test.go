@@ -18,7 +18,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Pages = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(rw, "a page") })
 	client := serve(t, env.handler(t))
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		method, path string
 		status       int
 		code, allow  string
@@ -60,11 +60,11 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"GET", domainsOfA + "/" + strings.Repeat("a", 3000) + "/dns", 404, "domain_not_found", ""},
 		{"GET", "/connect/microsoft365/callback", 200, "", ""},
 	} {
-		t.Run(tt.method+" "+tt.path[:min(60, len(tt.path))], func(t *testing.T) {
-			got := client.forTest(t).expect(call{method: tt.method, path: tt.path, key: env.accountA.key}, tt.status, tt.code)
+		t.Run(tc.method+" "+tc.path[:min(60, len(tc.path))], func(t *testing.T) {
+			got := client.forTest(t).expect(call{method: tc.method, path: tc.path, key: env.accountA.key}, tc.status, tc.code)
 			allow := got.header.Get("Allow")
-			if tt.allow != "" && !sameMethods(allow, tt.allow) {
-				t.Errorf("Allow is %q, want %q", allow, tt.allow)
+			if tc.allow != "" && !sameMethods(allow, tc.allow) {
+				t.Errorf("Allow is %q, want %q", allow, tc.allow)
 			}
 		})
 	}

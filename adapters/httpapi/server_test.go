@@ -27,7 +27,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	env.serveConnectPages()
 	handler := env.handler(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, path, key, body string
 		declared              int  // the Content-Length
 		slow                  bool // the read deadline passes before the body is read
@@ -41,14 +41,14 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 		{"an incomplete body with a Content-Length that is too large", domainsOfA, env.accountA.key, `{"dom`, 64<<10 + 1, false, 413, false},
 		{"a complete body without a key", domainsOfA, "", strings.Repeat("x", 1000), 1000, false, 401, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
 			begun, sent := make(chan struct{}, 2), make(chan struct{})
 			server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				begun <- struct{}{}
 				<-sent
-				if tt.slow {
+				if tc.slow {
 					if err := http.NewResponseController(rw).SetReadDeadline(time.Unix(1, 0)); err != nil {
 						t.Error(err)
 					}
@@ -68,12 +68,12 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			head := "POST " + tt.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(tt.declared) + "\r\n"
-			if tt.key != "" {
-				head += "Authorization: Bearer " + tt.key + "\r\n"
+			head := "POST " + tc.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(tc.declared) + "\r\n"
+			if tc.key != "" {
+				head += "Authorization: Bearer " + tc.key + "\r\n"
 			}
-			firstPart, secondPart := head+"\r\n", tt.body // the second part waits in the kernel
-			if tt.staysOpen {
+			firstPart, secondPart := head+"\r\n", tc.body // the second part waits in the kernel
+			if tc.staysOpen {
 				firstPart, secondPart = firstPart+secondPart, "" // read at once, because a slow machine may exceed lingerTime
 			}
 			write(firstPart)
@@ -84,10 +84,10 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			response, err := http.ReadResponse(reader, nil)
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
-			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tt.status || response.Close == tt.staysOpen {
-				t.Fatalf("got %d, close %v, %v, want %d, close %v", response.StatusCode, response.Close, err, tt.status, !tt.staysOpen)
+			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tc.status || response.Close == tc.staysOpen {
+				t.Fatalf("got %d, close %v, %v, want %d, close %v", response.StatusCode, response.Close, err, tc.status, !tc.staysOpen)
 			}
-			if tt.staysOpen {
+			if tc.staysOpen {
 				write("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n")
 				if next, err := http.ReadResponse(reader, nil); err != nil || next.StatusCode != http.StatusOK {
 					t.Fatalf("the next request on the connection was not answered 200: %v", err)
@@ -150,7 +150,7 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	headers := "Host: x\r\nAuthorization: Bearer " + env.accountA.key + "\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\n"
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, request string
 		status        int
 		code          string
@@ -163,20 +163,20 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 		{"an unknown transfer encoding", "POST " + domainsOfA + " HTTP/1.1\r\n" + headers + "Transfer-Encoding: zip\r\n\r\n", 501, ""},
 		{"an unknown version of HTTP", "GET /v1/tenants HTTP/3.0\r\n" + headers + "\r\n", 505, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", listener.Addr().String())
 			must(t, err)
 			defer func() { _ = conn.Close() }()
 			_ = conn.SetDeadline(time.Now().Add(testTimeout))
-			if _, err := conn.Write([]byte(tt.request)); err != nil {
+			if _, err := conn.Write([]byte(tc.request)); err != nil {
 				t.Fatal(err)
 			}
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
 			raw, _ := io.ReadAll(response.Body)
-			if response.StatusCode != tt.status || !strings.Contains(string(raw), tt.code) || strings.Contains(string(raw), "evil") {
-				t.Errorf("got %d %s, want %d %s", response.StatusCode, raw, tt.status, tt.code)
+			if response.StatusCode != tc.status || !strings.Contains(string(raw), tc.code) || strings.Contains(string(raw), "evil") {
+				t.Errorf("got %d %s, want %d %s", response.StatusCode, raw, tc.status, tc.code)
 			}
 		})
 	}

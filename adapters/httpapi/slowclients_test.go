@@ -365,7 +365,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 						t.Errorf("a request for %s from %s got %d, want 200", c.path, address, got.status)
 					}
 				}
-				for i, tt := range []struct {
+				for i, tc := range []struct {
 					address string
 					refused bool // the expected result behind a trusted proxy
 				}{
@@ -376,14 +376,14 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					{"192.0.2.1", false},
 					{"192.0.2.2", true}, // all slots of the group are taken
 				} {
-					want := tt.refused
+					want := tc.refused
 					if !trusted {
 						want = i >= 2 // all requests come from the address of the proxy, which gets two slots
 					}
 					sent := group.request
-					sent.headers = map[string]string{"X-Forwarded-For": tt.address}
+					sent.headers = map[string]string{"X-Forwarded-For": tc.address}
 					if refused := requests.isRefused(t, sent.request(t, client.server.URL)); refused != want {
-						t.Errorf("request %d from %s: refused is %v, want %v", i, tt.address, refused, want)
+						t.Errorf("request %d from %s: refused is %v, want %v", i, tc.address, refused, want)
 					}
 					if i == 2 && trusted {
 						expectOK(call{method: "GET", path: "/v1/tenants"}, "192.0.2.9") // a new client gets a slot

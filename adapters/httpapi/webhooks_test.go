@@ -171,7 +171,7 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 	client := serve(t, env.handler(t))
 	id, _ := env.addWebhook(t, env.accountA)
 	path := "/v1/webhooks/" + id
-	for _, tt := range []struct{ method, path, body, code string }{
+	for _, tc := range []struct{ method, path, body, code string }{
 		{"POST", "/v1/webhooks", `{"url":"https://private.test/","event_types":["*"]}`, "invalid_webhook_url"},
 		{"POST", "/v1/webhooks", `{"url":"","event_types":["*"]}`, "invalid_webhook_url"},
 		{"POST", "/v1/webhooks", `{"event_types":["*"]}`, "invalid_request"},
@@ -209,7 +209,7 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 		{"GET", path + "/deliveries?after=" + page.Cursor(id).Encode("webhooks"), "", "invalid_request"},
 		{"GET", path + "/deliveries?status=sent", "", "invalid_request"},
 	} {
-		client.expect(call{method: tt.method, path: tt.path, body: tt.body, key: env.accountA.key}, http.StatusBadRequest, tt.code)
+		client.expect(call{method: tc.method, path: tc.path, body: tc.body, key: env.accountA.key}, http.StatusBadRequest, tc.code)
 	}
 }
 

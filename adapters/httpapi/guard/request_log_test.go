@@ -29,7 +29,7 @@ func newHandler(options guard.Options) http.Handler {
 // trusted proxy forwards. Without a trusted proxy it is the peer of the connection.
 func TestClientAddressBehindTrustedProxies(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		trusted   []netip.Prefix
 		forwarded []string
 		want      string
@@ -56,13 +56,13 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines bytes.Buffer
-			h := newHandler(guard.Options{Log: telemetry.NewLogger(&lines, slog.LevelInfo), TrustedProxies: tt.trusted})
+			h := newHandler(guard.Options{Log: telemetry.NewLogger(&lines, slog.LevelInfo), TrustedProxies: tc.trusted})
 			r := httptest.NewRequest("GET", "/nowhere", nil)
-			r.RemoteAddr, r.Header["X-Forwarded-For"] = "127.0.0.1:50000", tt.forwarded
+			r.RemoteAddr, r.Header["X-Forwarded-For"] = "127.0.0.1:50000", tc.forwarded
 			h.ServeHTTP(httptest.NewRecorder(), r)
 			var line map[string]any
-			if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["client"] != tt.want {
-				t.Errorf("the log line %s does not have the client %s: %v", lines.String(), tt.want, err)
+			if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["client"] != tc.want {
+				t.Errorf("the log line %s does not have the client %s: %v", lines.String(), tc.want, err)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func TestExamplesVerifySignatures(t *testing.T) {
 	unsignedMessage := message(now, ownSecret)
 	unsignedMessage.Signature = ""
 	for _, program := range [][]string{{program}, {"node", testserver.Program(t, "clients/verify.js")}, {"python3", "examples/verify/verify.py"}, {"sh", "examples/verify/verify.sh"}} {
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			name string
 			m    webhook.Message
 			want bool
@@ -91,11 +91,11 @@ func TestExamplesVerifySignatures(t *testing.T) {
 			{"an hour old", message(now.Add(-time.Hour), ownSecret), false},
 			{"an hour in the future", message(now.Add(time.Hour), ownSecret), false},
 		} {
-			args := append(program[1:len(program):len(program)], ownSecret.Reveal(), tt.m.ID, strconv.FormatInt(tt.m.Timestamp.Unix(), 10), tt.m.Signature)
+			args := append(program[1:len(program):len(program)], ownSecret.Reveal(), tc.m.ID, strconv.FormatInt(tc.m.Timestamp.Unix(), 10), tc.m.Signature)
 			cmd := exec.CommandContext(t.Context(), program[0], args...)
-			cmd.Stdin = strings.NewReader(string(tt.m.Body))
-			if output, err := cmd.CombinedOutput(); (err == nil) != tt.want {
-				t.Errorf("%s, %s: got %v, want success: %v\n%s", program, tt.name, err, tt.want, output)
+			cmd.Stdin = strings.NewReader(string(tc.m.Body))
+			if output, err := cmd.CombinedOutput(); (err == nil) != tc.want {
+				t.Errorf("%s, %s: got %v, want success: %v\n%s", program, tc.name, err, tc.want, output)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestAmbiguousJSONIsRefused(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, document string
 		want           error
 	}{
@@ -46,9 +46,9 @@ func TestAmbiguousJSONIsRefused(t *testing.T) {
 		{"half an escape", `"\u00`, strictjson.ErrSyntax},
 		{"a number beyond float64", `1e400`, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if err := strictjson.Check([]byte(tt.document)); !errors.Is(err, tt.want) || (tt.want == nil) != (err == nil) {
-				t.Fatalf("got %v, want %v", err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if err := strictjson.Check([]byte(tc.document)); !errors.Is(err, tc.want) || (tc.want == nil) != (err == nil) {
+				t.Fatalf("got %v, want %v", err, tc.want)
 			}
 		})
 	}
