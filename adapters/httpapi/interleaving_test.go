@@ -16,13 +16,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// contendedKeys is a key store for a tested request and a concurrent request with the same key.
-// order chooses whether a claim of the tested request fails. It also chooses the state of the
-// concurrent request at the time when the tested request then reads the key.
+// contendedKeys is a store of Idempotency-Keys for a tested request and a concurrent request with
+// the same key. order chooses whether a claim of the tested request fails. It also chooses the state
+// of the concurrent request when the tested request reads the key after the failed claim. While
+// order is nil, claims go to the store unchanged.
 type contendedKeys struct {
 	ports.Idempotency
-	order  *interleaving.Order
-	finish func() // sends the concurrent request and waits for its answer
+	order                *interleaving.Order
+	runConcurrentRequest func() // sends the concurrent request and waits for its answer
 }
 
 func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
@@ -38,14 +39,14 @@ func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 		return "", false, err
 	case 3: // the concurrent request has its answer
 		k.order = nil
-		k.finish()
+		k.runConcurrentRequest()
 		return "", false, nil
-	default:
+	default: // the claim succeeds, unless the key is already claimed
 		return k.Idempotency.Claim(ctx, c)
 	}
 }
 
-// countingLimiter counts the requests by bucket, without refunded requests.
+// countingLimiter counts the requests in each bucket, without refunded requests.
 type countingLimiter struct {
 	ports.Limiter
 	mu     sync.Mutex
@@ -67,24 +68,24 @@ func (l *countingLimiter) Take(ctx context.Context, b ratelimit.Bucket) (ratelim
 	}
 }
 
-// TestRequestsCountOnceInEveryOrder checks that each request that runs counts in the bucket of its
-// operation, and that a request that loses its key does not. A request that gets an answer from the
-// stored record counts as a read.
+// TestRequestsCountOnceInEveryOrder checks that a request which runs counts in the bucket of its
+// operation, and that a request which loses its Idempotency-Key does not. A request that is
+// answered from the record of its key counts as a read.
 func TestRequestsCountOnceInEveryOrder(t *testing.T) {
 	env := newTestEnv(t)
 	keys, counters := &contendedKeys{Idempotency: env.store}, &countingLimiter{Limiter: newCounters(t)}
 	env.options.Guard.Idempotency.Keys, env.options.Guard.Limits = keys, guard.Limits{Counters: counters, Off: true}
 	client := serve(t, env.handler(t))
-	requests := 0
-	interleaving.Explore(t, 0, func(t *testing.T, o *interleaving.Order) {
-		requests++
-		request := addDomainCall(env, fmt.Sprint("key-", requests))
+	orders := 0
+	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {
+		orders++
+		request := addDomainCall(env, fmt.Sprint("key-", orders)) // a new key for each order
 		ran := 0
-		keys.finish = func() {
+		keys.runConcurrentRequest = func() {
 			client.expect(request, http.StatusOK, "")
 			ran++
 		}
-		keys.order, counters.counts = o, map[string]int{}
+		keys.order, counters.counts = order, map[string]int{}
 		got := client.do(request)
 		keys.order = nil
 		answeredFromRecord := 0
@@ -95,7 +96,7 @@ func TestRequestsCountOnceInEveryOrder(t *testing.T) {
 			answeredFromRecord++
 		}
 		if counters.counts["provider_heavy"] != ran || counters.counts["read"] != answeredFromRecord {
-			t.Errorf("answered %d %s: %d requests ran and %d were answered from the record, but the counts are %v", got.status, got.code(), ran, answeredFromRecord, counters.counts)
+			t.Errorf("answered %d %s: %d requests ran and %d were answered from the record, but the buckets counted %v", got.status, got.code(), ran, answeredFromRecord, counters.counts)
 		}
 	})
 }

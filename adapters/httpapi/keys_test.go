@@ -19,9 +19,10 @@ func createKey(client *apiClient, key, body string) reply {
 	return client.expect(call{method: "POST", path: "/v1/keys", body: body, key: key}, 200, "")
 }
 
+// memberText returns a member of an answer, "" if the member is missing or is not a string.
 func memberText(r reply, member string) string {
-	s, _ := r.body[member].(string)
-	return s
+	text, _ := r.body[member].(string)
+	return text
 }
 
 func TestKeysAreManaged(t *testing.T) {
@@ -29,18 +30,18 @@ func TestKeysAreManaged(t *testing.T) {
 	client := serve(t, env.handler(t))
 	created := createKey(client, env.accountA.key, fmt.Sprintf(
 		`{"name":" reports ","scopes":["tenants:read","domains:*"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.0/8"],"expires_at":"2126-01-02T03:04:05Z"}`, env.accountA.tenant))
-	id, key := memberText(created, "id"), memberText(created, "api_key")
-	want := `"name":"reports","key_hint":"` + key[len(key)-4:] + `","scopes":["tenants:read","domains:*"],"tenant_ids":["` + string(env.accountA.tenant) +
+	id, oldSecret := memberText(created, "id"), memberText(created, "api_key")
+	wantMembers := `"name":"reports","key_hint":"` + oldSecret[len(oldSecret)-4:] + `","scopes":["tenants:read","domains:*"],"tenant_ids":["` + string(env.accountA.tenant) +
 		`"],"allowed_cidrs":["127.0.0.0/8"],"created_at":`
-	if !strings.Contains(created.raw, want) || memberText(created, "created_by") != env.keyID(t, env.accountA) || memberText(created, "expires_at") != "2126-01-02T03:04:05Z" {
+	if !strings.Contains(created.raw, wantMembers) || memberText(created, "created_by") != env.keyID(t, env.accountA) || memberText(created, "expires_at") != "2126-01-02T03:04:05Z" {
 		t.Fatalf("got %s, want the requested bounds and the creator", created.raw)
 	}
-	client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 200, "")
+	client.expect(call{method: "GET", path: "/v1/tenants", key: oldSecret}, 200, "")
 
 	listed := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountA.key}, 200, "")
 	newest := listed.body["keys"].([]any)[0].(map[string]any)
 	if newest["id"] != id || newest["revoked_at"] != nil || strings.Contains(listed.raw, "api_key") || listed.body["next_cursor"] != nil {
-		t.Errorf("got %s, want the new key first, no secrets and no further page", listed.raw)
+		t.Errorf("got %s, want the created key first, no secrets and no further page", listed.raw)
 	}
 	if listOfB := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(listOfB.body["keys"].([]any)) != 1 {
 		t.Errorf("account B gets %s, want its one key", listOfB.raw)
@@ -48,10 +49,10 @@ func TestKeysAreManaged(t *testing.T) {
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
 	newSecret := memberText(rotated, "api_key")
-	if memberText(rotated, "id") != id || newSecret == key || memberText(rotated, "key_hint") != newSecret[len(newSecret)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
+	if memberText(rotated, "id") != id || newSecret == oldSecret || memberText(rotated, "key_hint") != newSecret[len(newSecret)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
 		t.Errorf("got %s, want a new secret with the same id and scopes", rotated.raw)
 	}
-	for _, secret := range []string{key, newSecret} {
+	for _, secret := range []string{oldSecret, newSecret} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 200, "")
 	}
 
@@ -59,12 +60,12 @@ func TestKeysAreManaged(t *testing.T) {
 	if memberText(revoked, "status") != "revoked" || memberText(revoked, "id") != id {
 		t.Errorf("got %s, want the status revoked and the id %s", revoked.raw, id)
 	}
-	for _, secret := range []string{key, newSecret} {
+	for _, secret := range []string{oldSecret, newSecret} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 401, "invalid_api_key")
 	}
-	repeated := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
-	if memberText(repeated, "revoked_at") != memberText(revoked, "revoked_at") {
-		t.Errorf("the first revocation got %s, the second %s, want the same revoked_at", revoked.raw, repeated.raw)
+	repeatedRevocation := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
+	if memberText(repeatedRevocation, "revoked_at") != memberText(revoked, "revoked_at") {
+		t.Errorf("the revocation got %s, the repeated revocation %s, want the same revoked_at", revoked.raw, repeatedRevocation.raw)
 	}
 	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
 }
@@ -84,13 +85,13 @@ func TestOldSecretsExpireWithTheOverlap(t *testing.T) {
 				return client.do(call{method: "GET", path: "/v1/me", key: memberText(created, "api_key")}).status,
 					client.do(call{method: "GET", path: "/v1/me", key: memberText(rotated, "api_key")}).status
 			}
-			clock = clock.Add(overlap - time.Second)
+			clock = clock.Add(overlap - time.Second) // without an overlap, the old secret has already expired
 			if oldStatus, newStatus := statuses(); overlap > 0 && oldStatus != 200 || newStatus != 200 {
-				t.Errorf("one second before the end, the old secret gets %d and the new one %d, want 200", oldStatus, newStatus)
+				t.Errorf("one second before the end of the overlap, the old secret gets %d and the new secret %d, want 200", oldStatus, newStatus)
 			}
 			clock = clock.Add(time.Second)
 			if oldStatus, newStatus := statuses(); oldStatus != 401 || newStatus != 200 {
-				t.Errorf("at the end, the old secret gets %d and the new one %d, want 401 and 200", oldStatus, newStatus)
+				t.Errorf("at the end of the overlap, the old secret gets %d and the new secret %d, want 401 and 200", oldStatus, newStatus)
 			}
 		})
 	}
@@ -119,8 +120,8 @@ func TestInvalidKeyRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestExpiryTimeMayHaveEscapes creates a key whose expiry time is written with an escape. A JSON
-// string may have an escape for any character.
+// TestExpiryTimeMayHaveEscapes creates a key whose expiry time contains an escaped Z. A JSON string
+// may have an escape for any character.
 func TestExpiryTimeMayHaveEscapes(t *testing.T) {
 	env := newTestEnv(t)
 	created := createKey(serve(t, env.handler(t)), env.accountA.key, `{"name":"k","scopes":["*"],"expires_at":"2126-01-02T03:04:05\u005a"}`)
@@ -135,8 +136,8 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 	limitedKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},
 		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ExpiresAt: time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)})
 	validBody := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
-	createdReply := createKey(client, limitedKey, validBody)
-	for _, replace := range []struct{ old, replacement, scope string }{
+	created := createKey(client, limitedKey, validBody)
+	for _, change := range []struct{ part, replacement, requiredScope string }{
 		{`"tenants:read"`, `"tenants:write"`, "tenants:write"},
 		{`"tenants:read"`, `"*"`, "*"},
 		{string(env.accountA.tenant), string(env.accountB.tenant), "keys:write"},
@@ -146,20 +147,20 @@ func TestKeysManageOnlyKeysWithinTheirBounds(t *testing.T) {
 		{`2125-01`, `2127-01`, "keys:write"},
 		{`,"expires_at":"2125-01-01T00:00:00Z"`, ``, "keys:write"},
 	} {
-		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(validBody, replace.old, replace.replacement, 1), key: limitedKey}, 403, "insufficient_scope")
-		if memberText(got, "required_scope") != replace.scope {
-			t.Errorf("with %s instead of %s, got %s, want the required scope %s", replace.replacement, replace.old, got.raw, replace.scope)
+		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(validBody, change.part, change.replacement, 1), key: limitedKey}, 403, "insufficient_scope")
+		if memberText(got, "required_scope") != change.requiredScope {
+			t.Errorf("with %q instead of %s, got %s, want the required scope %s", change.replacement, change.part, got.raw, change.requiredScope)
 		}
 	}
-	outsidePath := "/v1/keys/" + env.keyID(t, env.accountA)
-	client.expect(call{method: "POST", path: outsidePath + "/rotate", key: limitedKey}, 403, "insufficient_scope")
-	client.expect(call{method: "DELETE", path: outsidePath, key: limitedKey}, 403, "insufficient_scope")
+	unboundedKeyPath := "/v1/keys/" + env.keyID(t, env.accountA)
+	client.expect(call{method: "POST", path: unboundedKeyPath + "/rotate", key: limitedKey}, 403, "insufficient_scope")
+	client.expect(call{method: "DELETE", path: unboundedKeyPath, key: limitedKey}, 403, "insufficient_scope")
 	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limitedKey}, 200, "")
 	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the key that it created
 		t.Errorf("got %s, want 2 keys", listed.raw)
 	}
-	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(createdReply, "id") + "/rotate", key: limitedKey}, 200, "")
-	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(createdReply, "id"), key: limitedKey}, 200, "")
+	client.expect(call{method: "POST", path: "/v1/keys/" + memberText(created, "id") + "/rotate", key: limitedKey}, 200, "")
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(created, "id"), key: limitedKey}, 200, "")
 }
 
 func TestKeysAreListedByPages(t *testing.T) {
@@ -190,8 +191,8 @@ func TestKeysAreListedByPages(t *testing.T) {
 func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}, Tenants: []tenant.GUID{env.accountA.tenant}})
-	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: limited}, 200, "")
+	limitedKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}, Tenants: []tenant.GUID{env.accountA.tenant}})
+	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: limitedKey}, 200, "")
 	client.expect(call{method: "GET", path: "/v1/tenants", key: memberText(rotated, "api_key")}, 403, "insufficient_scope")
 	me := client.expect(call{method: "GET", path: "/v1/me", key: memberText(rotated, "api_key")}, 200, "")
 	if !strings.Contains(me.raw, `"scopes":["keys:write"],"tenant_ids":["`+string(env.accountA.tenant)+`"]`) {
@@ -199,7 +200,8 @@ func TestKeyThatRotatesItselfKeepsItsBounds(t *testing.T) {
 	}
 }
 
-// TestMeDescribesTheCaller checks the answer of /v1/me. The request counts only in the bucket read.
+// TestMeDescribesTheCaller checks the answer of /v1/me for a key without bounds. The request counts
+// only in the bucket read.
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

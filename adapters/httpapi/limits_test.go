@@ -27,7 +27,8 @@ func newMailboxLimitEnv(t *testing.T) (env *testEnv, client *apiClient, path, do
 	return env, serve(t, env.handler(t)), "/v1/tenants/" + string(env.accountA.tenant) + "/mailbox-limits", d.Name
 }
 
-// checkMembers checks the members of an answer, keyed by path.
+// checkMembers checks the members of an answer. The keys of want are the paths of the members, for
+// example "policy.id".
 func checkMembers(t *testing.T, got reply, want map[string]any) {
 	t.Helper()
 	for path, value := range want {
@@ -40,31 +41,31 @@ func checkMembers(t *testing.T, got reply, want map[string]any) {
 func TestMailboxLimitsAreSetAndReturned(t *testing.T) {
 	env, client, path, domainName := newMailboxLimitEnv(t)
 	client.expect(call{method: "GET", path: path, key: env.accountA.key}, 404, "policy_not_found")
-	first := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
-	checkMembers(t, first, map[string]any{
+	tenantLimit := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
+	checkMembers(t, tenantLimit, map[string]any{
 		"status": "provisioned", "tenant_id": string(env.accountA.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
 		"policy.daily_send_limit": 25.0, "policy.domain_scope": nil, "policy.state": "active", "policy.mailboxes_in_scope": 1.0,
 		"provisioning.status": "created", "provisioning.rule_name": sendlimit.RuleName(sendlimit.TenantWide),
 	})
-	if member(first.body, "provisioning.rule_id") == nil || first.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
-		t.Errorf("got %v %s, want a rule id, counted in provider_heavy", first.header, first.raw)
+	if member(tenantLimit.body, "provisioning.rule_id") == nil || tenantLimit.header.Get("X-RateLimit-Bucket") != "provider_heavy" {
+		t.Errorf("got the headers %v and %s, want a rule id, counted in provider_heavy", tenantLimit.header, tenantLimit.raw)
 	}
-	domain := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5,"domain_scope":"` + strings.ToUpper(domainName) + `."}`, key: env.accountA.key}, 200, "")
-	checkMembers(t, domain, map[string]any{"domain_scope": domainName, "scope_label": domainName, "policy.domain_scope": domainName, "provisioning.rule_name": sendlimit.RuleName(domainName)})
-	for _, step := range []struct {
-		limit  int
-		status string
+	domainLimit := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5,"domain_scope":"` + strings.ToUpper(domainName) + `."}`, key: env.accountA.key}, 200, "")
+	checkMembers(t, domainLimit, map[string]any{"domain_scope": domainName, "scope_label": domainName, "policy.domain_scope": domainName, "provisioning.rule_name": sendlimit.RuleName(domainName)})
+	for _, repetition := range []struct {
+		limit      int
+		wantStatus string
 	}{{5, "unchanged"}, {6, "updated"}, {6, "unchanged"}} {
-		repeated := client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":%d,"domain_scope":%q}`, step.limit, domainName), key: env.accountA.key}, 200, "")
-		checkMembers(t, repeated, map[string]any{"policy.id": member(domain.body, "policy.id"), "provisioning.status": step.status})
+		repeated := client.expect(call{method: "POST", path: path, body: fmt.Sprintf(`{"daily_send_limit":%d,"domain_scope":%q}`, repetition.limit, domainName), key: env.accountA.key}, 200, "")
+		checkMembers(t, repeated, map[string]any{"policy.id": member(domainLimit.body, "policy.id"), "provisioning.status": repetition.wantStatus})
 	}
-	policy := client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
-	checkMembers(t, policy, map[string]any{"tenant_id": string(env.accountA.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
-		"policy.id": member(first.body, "policy.id"), "policy.mailboxes_in_scope": 1.0})
-	policy = client.expect(call{method: "GET", path: path + "?domain_scope=" + domainName, key: env.accountA.key}, 200, "")
-	checkMembers(t, policy, map[string]any{"daily_send_limit": 6.0, "domain_scope": domainName, "scope_label": domainName, "policy.id": member(domain.body, "policy.id")})
-	if policy.header.Get("X-RateLimit-Bucket") != "read" {
-		t.Errorf("got the headers %v, want the bucket read", policy.header)
+	returned := client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
+	checkMembers(t, returned, map[string]any{"tenant_id": string(env.accountA.tenant), "daily_send_limit": 25.0, "domain_scope": nil, "scope_label": "tenant",
+		"policy.id": member(tenantLimit.body, "policy.id"), "policy.mailboxes_in_scope": 1.0})
+	returned = client.expect(call{method: "GET", path: path + "?domain_scope=" + domainName, key: env.accountA.key}, 200, "")
+	checkMembers(t, returned, map[string]any{"daily_send_limit": 6.0, "domain_scope": domainName, "scope_label": domainName, "policy.id": member(domainLimit.body, "policy.id")})
+	if returned.header.Get("X-RateLimit-Bucket") != "read" {
+		t.Errorf("got the headers %v, want the bucket read", returned.header)
 	}
 }
 
@@ -72,15 +73,15 @@ func TestLimitWithoutMailboxesHasNoRule(t *testing.T) {
 	env := newTestEnv(t)
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
 	client, path := serve(t, env.handler(t)), "/v1/tenants/"+string(env.accountA.tenant)+"/mailbox-limits"
-	set := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
-	checkMembers(t, set, map[string]any{"provisioning.rule_id": nil})
+	created := client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":25}`, key: env.accountA.key}, 200, "")
+	checkMembers(t, created, map[string]any{"provisioning.rule_id": nil})
 	removed := client.expect(call{method: "DELETE", path: path, key: env.accountA.key}, 200, "")
 	checkMembers(t, removed, map[string]any{"status": "removed", "message": "The limit is no longer enforced. It had no mail flow rule yet."})
 }
 
-// TestEndedLimitHadTheRuleOfItsFirstBlock ends a limit that was set without a rule. The first block
-// of a mailbox created the rule, so the answer must say that the rule was removed.
-func TestEndedLimitHadTheRuleOfItsFirstBlock(t *testing.T) {
+// TestEndingALimitRemovesTheRuleOfItsFirstBlock ends a limit that was set without a rule. The first
+// block of a mailbox created the rule, so the answer must say that the rule was removed.
+func TestEndingALimitRemovesTheRuleOfItsFirstBlock(t *testing.T) {
 	env := newTestEnv(t)
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
 	client, path := serve(t, env.handler(t)), "/v1/tenants/"+string(env.accountA.tenant)+"/mailbox-limits"
@@ -101,7 +102,7 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 		`{"daily_send_limit":5,"other":1}`: "invalid_request", `{"daily_send_limit":5,"daily_send_limit":5}`: "invalid_request",
 	} {
 		client.expect(call{method: "POST", path: path, body: body, key: env.accountA.key}, 400, code)
-		client.expect(call{method: "POST", path: pathOfB, body: body, key: env.accountA.key}, 400, code) // these bodies are refused before ownership is checked
+		client.expect(call{method: "POST", path: pathOfB, body: body, key: env.accountA.key}, 400, code) // the body is refused before ownership is checked
 	}
 	for _, limit := range []string{"0", "26", "-1", "2.5", "5.0", "1e1", `"5"`, "null", "true", "[]", "99999999999999999999"} {
 		body := `{"daily_send_limit":` + limit + `}`
@@ -127,33 +128,34 @@ func TestInvalidMailboxLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// TestMailboxLimitIsSetAfterAProviderFailure checks that a request with the same Idempotency-Key
-// runs again after a failure, and that a replay does not create the rule again.
+// TestMailboxLimitIsSetAfterAProviderFailure checks that a request runs again with the same
+// Idempotency-Key after a failure of the platform. The replay of its success does not create the
+// rule again.
 func TestMailboxLimitIsSetAfterAProviderFailure(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
-	set := call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "limit-once"}}
+	setLimit := call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "limit-once"}}
 	env.platform.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	client.expect(set, 503, "provider_unavailable")
+	client.expect(setLimit, 503, "provider_unavailable")
 	client.expect(call{method: "GET", path: path, key: env.accountA.key}, 404, "policy_not_found")
-	first := client.expect(set, 200, "")
-	calls := env.platform.Calls("EnsureRule")
-	if repeated := client.expect(set, 200, ""); repeated.raw != first.raw || repeated.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("EnsureRule") != calls {
-		t.Errorf("after %d calls of EnsureRule got %v %s, want a replay after %d calls", env.platform.Calls("EnsureRule"), repeated.header, repeated.raw, calls)
+	original := client.expect(setLimit, 200, "")
+	callsBefore := env.platform.Calls("EnsureRule")
+	if repeated := client.expect(setLimit, 200, ""); repeated.raw != original.raw || repeated.header.Get("Idempotency-Replayed") != "true" || env.platform.Calls("EnsureRule") != callsBefore {
+		t.Errorf("after %d calls of EnsureRule the repetition got %v %s, want a replay after %d calls", env.platform.Calls("EnsureRule"), repeated.header, repeated.raw, callsBefore)
 	}
 }
 
 func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
-	env, client, path, _ := newMailboxLimitEnv(t)
-	stored, err := env.store.Mailboxes(t.Context(), env.accountA.account.ID, env.accountA.tenant)
+	env, client, limitPath, _ := newMailboxLimitEnv(t)
+	mailboxes, err := env.store.Mailboxes(t.Context(), env.accountA.account.ID, env.accountA.tenant)
 	must(t, err)
-	mailboxPath := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + stored[0].ID
-	env.addSendCount(t, stored[0].ID, 5)
+	mailboxPath := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + mailboxes[0].ID
+	env.addSendCount(t, mailboxes[0].ID, 5)
 	checkUsage := func(want map[string]any) {
 		t.Helper()
 		checkMembers(t, client.expect(call{method: "GET", path: mailboxPath + "/usage", key: env.accountA.key}, 200, ""), want)
 	}
 	checkUsage(map[string]any{"daily_send_limit": nil, "sends_today": 5.0, "remaining_sends": nil, "utilization_pct": nil, "is_blocked": false})
-	client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":15}`, key: env.accountA.key}, 200, "")
+	client.expect(call{method: "POST", path: limitPath, body: `{"daily_send_limit":15}`, key: env.accountA.key}, 200, "")
 	checkUsage(map[string]any{"daily_send_limit": 15.0, "remaining_sends": 10.0, "utilization_pct": 33.3})
 	client.expect(call{method: "PATCH", path: mailboxPath, body: `{"daily_send_limit":3}`, key: env.accountA.key}, 200, "")
 	checkUsage(map[string]any{"daily_send_limit": 3.0, "remaining_sends": 0.0, "utilization_pct": 166.7})
@@ -167,29 +169,34 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 func (env *testEnv) addSendCount(t *testing.T, mailboxID string, count int) {
 	t.Helper()
 	now := time.Now()
-	r, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
+	claimed, isClaimed, err := env.store.ClaimTenant(t.Context(), env.accountA.account.ID, env.accountA.tenant, time.Minute, now)
 	if err != nil || !isClaimed {
 		t.Fatalf("the tenant was not claimed: %v", err)
 	}
 	today := sendlimit.DayOf(now, time.UTC).Start
-	saved, err := env.store.SaveCounts(t.Context(), r, ports.SendCounts{Today: today, At: now, Mark: now,
+	saved, err := env.store.SaveCounts(t.Context(), claimed, ports.SendCounts{Today: today, At: now, Mark: now,
 		ByMailbox: map[string][]sendlimit.Count{mailboxID: {{Day: today, Final: count}}}})
 	if err != nil || !saved {
 		t.Fatalf("the count was not saved: %v", err)
 	}
 }
 
-func TestDeleteTenantReportsItsRules(t *testing.T) {
-	for want, prepare := range map[string]func(*testEnv){
-		"were removed from the tenant":                  func(*testEnv) {},
-		sendlimit.RuleName(sendlimit.TenantWide) + ". ": func(env *testEnv) { env.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
+func TestDeletedTenantReportsItsMailFlowRules(t *testing.T) {
+	for _, tc := range []struct {
+		removalFails  bool
+		wantInMessage string
+	}{
+		{false, "were removed from the tenant"},
+		{true, sendlimit.RuleName(sendlimit.TenantWide) + ". "}, // names the rule that is left
 	} {
 		env, client, path, _ := newMailboxLimitEnv(t)
 		client.expect(call{method: "POST", path: path, body: `{"daily_send_limit":5}`, key: env.accountA.key}, 200, "")
-		prepare(env)
+		if tc.removalFails {
+			env.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down})
+		}
 		got := client.expect(call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}, 200, "")
-		if message, _ := got.body["message"].(string); !strings.Contains(message, want) {
-			t.Errorf("the message %q does not contain %q", message, want)
+		if message, _ := got.body["message"].(string); !strings.Contains(message, tc.wantInMessage) {
+			t.Errorf("the message is %q, want a message with %q", message, tc.wantInMessage)
 		}
 	}
 }
@@ -223,7 +230,7 @@ func (env *testEnv) addEnforcementEvents(t *testing.T, owner testAccount, mailbo
 	return ids
 }
 
-func idsOf(r reply) (ids []string) {
+func eventIDsOf(r reply) (ids []string) {
 	for _, e := range r.body["events"].([]any) {
 		ids = append(ids, e.(map[string]any)["id"].(string))
 	}
@@ -251,15 +258,15 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 		{"?tenant_id=" + strings.ToUpper(string(env.accountA.tenant)) + "&action=blocked&limit=1&offset=1", 4, []string{ids[2]}},
 	} {
 		got := client.expect(call{method: "GET", path: enforcementEventsPath + tc.query, key: env.accountA.key}, 200, "")
-		if fmt.Sprint(idsOf(got)) != fmt.Sprint(tc.want) || got.body["total"] != float64(tc.total) || got.body["count"] != float64(len(tc.want)) {
-			t.Errorf("the query %q got %s, want %v of %d events", tc.query, got.raw, tc.want, tc.total)
+		if fmt.Sprint(eventIDsOf(got)) != fmt.Sprint(tc.wantIDs) || got.body["total"] != float64(tc.wantTotal) || got.body["count"] != float64(len(tc.wantIDs)) {
+			t.Errorf("the query %q got %s, want %v of %d events", tc.query, got.raw, tc.wantIDs, tc.wantTotal)
 		}
 		if got.header.Get("X-RateLimit-Bucket") != "read" {
 			t.Errorf("got the headers %v, want the bucket read", got.header)
 		}
 	}
-	answer := client.expect(call{method: "GET", path: enforcementEventsPath, key: env.accountA.key}, 200, "")
-	newest := answer.body["events"].([]any)[0].(map[string]any)
+	unfiltered := client.expect(call{method: "GET", path: enforcementEventsPath, key: env.accountA.key}, 200, "")
+	newest := unfiltered.body["events"].([]any)[0].(map[string]any)
 	for name, want := range map[string]any{"tenant_id": string(env.accountA.tenant), "mailbox_address": "box6@a.example", "action_taken": "blocked",
 		"sent_count": 26.0, "limit_value": 25.0, "message": "Mailbox blocked: sent 26, limit 25", "created_at": "2026-03-01T12:06:00Z"} {
 		if newest[name] != want {
@@ -267,7 +274,7 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]any{"limit": 50.0, "offset": 0.0, "filters.tenant_id": nil, "filters.action": nil} {
-		if got := member(answer.body, name); got != want {
+		if got := member(unfiltered.body, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -294,7 +301,7 @@ func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
 	}
 	for _, answer := range answers {
 		if answer != answers[0] {
-			t.Errorf("the answers differ:\n%s\n%s", answer, answers[0])
+			t.Errorf("the answers to the ids of a foreign, an unknown and an invalid tenant differ:\n%s\n%s", answer, answers[0])
 		}
 	}
 }

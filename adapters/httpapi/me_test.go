@@ -31,7 +31,8 @@ func TestMeHasEveryMember(t *testing.T) {
 	expiry := time.Date(2126, 1, 2, 3, 4, 5, 0, time.UTC)
 	account := env.accountA.account.ID
 	for i, tc := range []struct {
-		name, key, bounds string
+		name, key  string
+		wantBounds string // the last three members of "key"
 	}{
 		{"without bounds", env.accountA.key, `"scopes":["*"],"tenant_ids":null,"expires_at":null`},
 		{"with two scopes and an expiry", env.addBoundedKey(t, account, access.Bounds{Scopes: []access.Scope{"domains:read", "webhooks:*"}, ExpiresAt: expiry}),
@@ -45,11 +46,11 @@ func TestMeHasEveryMember(t *testing.T) {
 			if issued, err := env.store.AccountKey(t.Context(), account, id); err != nil || issued.Hint != tc.key[len(tc.key)-4:] {
 				t.Errorf("the id %s belongs to the key %+v (%v), want the key of the request", id, issued, err)
 			}
-			reads, _ := got.body["limits"].([]any)[0].(map[string]any)["remaining"].(float64)
-			if reads < float64(599-i) || reads > 599 {
-				t.Errorf("%v reads are left after %d requests, want %d to 599", reads, i+1, 599-i)
+			readsLeft, _ := got.body["limits"].([]any)[0].(map[string]any)["remaining"].(float64)
+			if readsLeft < float64(599-i) || readsLeft > 599 {
+				t.Errorf("%v reads are left after %d requests, want %d to 599", readsLeft, i+1, 599-i)
 			}
-			want := fmt.Sprintf(`{"account_id":%q,"plan":"complete","automatic_dns":true,"tenant_slots":7,"tenants_held":2,
+			wantJSON := fmt.Sprintf(`{"account_id":%q,"plan":"complete","automatic_dns":true,"tenant_slots":7,"tenants_held":2,
 				"key":{"id":%q,"name":"test",%s},
 				"limits":[
 					{"bucket":"read","limit":600,"window_seconds":60,"remaining":%v},
@@ -62,11 +63,11 @@ func TestMeHasEveryMember(t *testing.T) {
 					{"id":"salesblink","name":"salesblink","needs":[],"capabilities":{"microsoft_oauth":false,"mailbox_refresh":false,"mailbox_disconnect":false}},
 					{"id":"woodpecker","name":"Woodpecker","needs":["api_key","company"],"capabilities":{"microsoft_oauth":true,"mailbox_refresh":false,"mailbox_disconnect":true}}],
 				"dns_providers":[{"id":"cloudflare","name":"Cloudflare","connected":true},{"id":"powerdns","name":"PowerDNS","connected":false}]}`,
-				account, id, tc.bounds, reads)
-			var wanted map[string]any
-			must(t, json.Unmarshal([]byte(want), &wanted))
-			if !reflect.DeepEqual(got.body, wanted) {
-				t.Errorf("got\n%s\nwant\n%s", got.raw, want)
+				account, id, tc.wantBounds, readsLeft)
+			var want map[string]any
+			must(t, json.Unmarshal([]byte(wantJSON), &want))
+			if !reflect.DeepEqual(got.body, want) {
+				t.Errorf("got\n%s\nwant\n%s", got.raw, wantJSON)
 			}
 		})
 	}

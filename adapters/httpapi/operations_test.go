@@ -30,7 +30,7 @@ func registeredOperations() (operations []*huma.Operation) {
 // TestOperationsDeclareTheirRules checks that each operation declares its bucket, its scope and
 // whether it is a write. It also checks that each operation documents that it needs an API key.
 func TestOperationsDeclareTheirRules(t *testing.T) {
-	writes := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	writeMethods := []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 	// The only write outside /v1 takes no Idempotency-Key and has no replay.
 	withoutIdempotencyKey := map[string]bool{"rotate-api-key": true}
 	for _, op := range registeredOperations() {
@@ -41,10 +41,10 @@ func TestOperationsDeclareTheirRules(t *testing.T) {
 		if needsNoScope := op.OperationID == "get-me"; needsNoScope != (rules.Scope == access.NoScope) || !needsNoScope && !slices.Contains(access.OperationScopes(), rules.Scope) {
 			t.Errorf("%s declares the scope %q, want an operation scope, or none for get-me", op.OperationID, rules.Scope)
 		}
-		if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantRead {
-			t.Errorf("%s %s needs the scope %s, whose kind does not match the method", op.Method, op.OperationID, rules.Scope)
+		if wantReadScope := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(rules.Scope), ":write") == wantReadScope {
+			t.Errorf("%s %s needs the scope %s, want a scope that ends with :write: %v", op.Method, op.OperationID, rules.Scope, !wantReadScope)
 		}
-		if want := slices.Contains(writes, op.Method) && !withoutIdempotencyKey[op.OperationID]; rules.Write != want {
+		if want := slices.Contains(writeMethods, op.Method) && !withoutIdempotencyKey[op.OperationID]; rules.Write != want {
 			t.Errorf("%s: write is %v, want %v", op.OperationID, rules.Write, want)
 		}
 		if len(op.Security) != 1 {
@@ -56,7 +56,7 @@ func TestOperationsDeclareTheirRules(t *testing.T) {
 // TestOperationsDeclareTheDocumentedBucket checks that each operation declares the bucket that the
 // test lists for it. An operation that is not listed must declare guard.Reads.
 func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
-	want := map[string]guard.Bucket{
+	wantBuckets := map[string]guard.Bucket{
 		"get-dkim-status": guard.Expensive, "get-domain-dns-plan": guard.Expensive, "get-domain-dns-automation": guard.Expensive, "sync-tenant": guard.ProviderHeavy, "add-domain": guard.ProviderHeavy, "verify-domain": guard.ProviderHeavy,
 		"enable-dkim": guard.ProviderHeavy, "provision-mailboxes": guard.ProviderHeavy, "set-mailbox-limit": guard.ProviderHeavy, "provision-domain-dns": guard.ProviderHeavy, "retry-provisioning-job": guard.ProviderHeavy,
 		"create-integration": guard.ProviderHeavyWrites, "test-integration": guard.ProviderHeavyWrites, "delete-integration": guard.ProviderHeavyWrites,
@@ -67,18 +67,18 @@ func TestOperationsDeclareTheDocumentedBucket(t *testing.T) {
 		"test-webhook": guard.Writes, "redeliver-webhook-delivery": guard.Writes, "replay-webhook": guard.Writes,
 	}
 	for _, op := range registeredOperations() {
-		expected, listed := want[op.OperationID]
+		want, listed := wantBuckets[op.OperationID]
 		if !listed {
-			expected = guard.Reads
+			want = guard.Reads
 		}
-		if got := guard.RulesOf(op).Bucket; got != expected {
-			t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
+		if got := guard.RulesOf(op).Bucket; got != want {
+			t.Errorf("%s counts in %s, want %s", op.OperationID, got, want)
 		}
 	}
 }
 
-// TestOnlyListedOperationsMayTakeLonger checks that two operations have a longer time limit, and
-// that the others have the default of package guard.
+// TestOnlyListedOperationsMayTakeLonger checks that sync-tenant and export-audit-entries have a
+// longer time limit, and that the other operations have the default of package guard.
 func TestOnlyListedOperationsMayTakeLonger(t *testing.T) {
 	for _, op := range registeredOperations() {
 		want := map[string]time.Duration{"sync-tenant": 110 * time.Second, "export-audit-entries": 10 * time.Minute}[op.OperationID]
@@ -103,11 +103,11 @@ func TestErrorPagesExplainTheirCode(t *testing.T) {
 	for _, faultCode := range fault.All() {
 		text := page(faultCode.Name)
 		if len(faultCode.About) < 40 || !strings.HasSuffix(faultCode.About, ".") {
-			t.Errorf("the explanation of %s is short or does not end with a period: %q", faultCode.Name, faultCode.About)
+			t.Errorf("the explanation of %s is %q, want at least 40 bytes and a period at the end", faultCode.Name, faultCode.About)
 		}
 		for _, phrase := range []string{"May I send the request again?</h2>\n<p>", "Operations that return it</h2>\n<", "In an answer"} {
 			if !strings.Contains(text, phrase) {
-				t.Errorf("the page of %s has no %q", faultCode.Name, phrase)
+				t.Errorf("the page of %s does not contain %q", faultCode.Name, phrase)
 			}
 		}
 	}
