@@ -13,42 +13,43 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// addOwnedObjects adds objects to both accounts. For each path parameter that identifies an object,
-// owned has the value of account A. notOwned has values that must all get the same answer: ids of
-// account B, ids of objects of a different type, unknown ids and malformed ids.
+// addOwnedObjects adds objects to both accounts. owned has a value for each path parameter that
+// identifies an object: the id or name of an object of account A. notOwned has the values with
+// which account A must get one same answer: ids of account B, ids of objects of a different type,
+// unknown ids and malformed ids.
 func addOwnedObjects(env *testEnv, t *testing.T) (owned map[string]string, notOwned map[string][]string) {
 	t.Helper()
 	ownDomain, ownMailbox := env.addDomainAndMailbox(t, env.accountA)
-	otherDomain, otherMailbox := env.addDomainAndMailbox(t, env.accountB)
-	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
-	unknownOrMalformed := []string{unknown, "x", "%00", "a%2Fb", strings.Repeat("9", 300), "{" + unknown + "}", "urn:uuid:" + unknown}
+	foreignDomain, foreignMailbox := env.addDomainAndMailbox(t, env.accountB)
+	const unknownUUID = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
+	unknownOrMalformed := []string{unknownUUID, "x", "%00", "a%2Fb", strings.Repeat("9", 300), "{" + unknownUUID + "}", "urn:uuid:" + unknownUUID}
 	owned = map[string]string{
 		"tenant_id": string(env.accountA.tenant), "domain_name": ownDomain.Name, "domain_id": ownDomain.ID, "mailbox_id": ownMailbox.ID,
 	}
-	otherRun, otherJob := env.addRun(t, env.accountB, otherDomain)
+	foreignRun, foreignJob := env.addRun(t, env.accountB, foreignDomain)
 	owned["run_id"], owned["job_id"] = env.addRun(t, env.accountA, ownDomain)
 	env.markProvisioned(t, env.accountA, ownMailbox)
-	env.markProvisioned(t, env.accountB, otherMailbox)
-	ownIntegration, otherIntegration := env.addIntegration(t, env.accountA), env.addIntegration(t, env.accountB)
+	env.markProvisioned(t, env.accountB, foreignMailbox)
+	ownIntegration, foreignIntegration := env.addIntegration(t, env.accountA), env.addIntegration(t, env.accountB)
 	owned["key_id"] = env.keyID(t, env.accountA)
-	otherKey := env.keyID(t, env.accountB)
+	foreignKey := env.keyID(t, env.accountB)
 	owned["integration_id"], owned["session_id"] = ownIntegration.ID, env.addSession(t, env.accountA, ownIntegration, ownMailbox)
 	owned["connect_session_id"] = env.addConnectSession(t, env.accountA)
-	otherConnectSession := env.addConnectSession(t, env.accountB)
+	foreignConnectSession := env.addConnectSession(t, env.accountB)
 	owned["webhook_id"], owned["delivery_id"] = env.addWebhook(t, env.accountA)
-	otherWebhook, otherDelivery := env.addWebhook(t, env.accountB)
+	foreignWebhook, foreignDelivery := env.addWebhook(t, env.accountB)
 	notOwned = map[string][]string{
-		"connect_session_id": append([]string{otherConnectSession, strings.ToUpper(otherConnectSession), owned["session_id"]}, unknownOrMalformed...),
+		"connect_session_id": append([]string{foreignConnectSession, strings.ToUpper(foreignConnectSession), owned["session_id"]}, unknownOrMalformed...),
 		"tenant_id":          append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, unknownOrMalformed...),
-		"domain_name":        {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
-		"domain_id":          append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, unknownOrMalformed...),
-		"mailbox_id":         append([]string{otherMailbox.ID, otherMailbox.Address}, unknownOrMalformed...),
-		"run_id":             append([]string{otherRun, strings.ToUpper(otherRun), owned["job_id"]}, unknownOrMalformed...),
-		"integration_id":     append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, unknownOrMalformed...),
-		"job_id":             append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, unknownOrMalformed...),
-		"key_id":             append([]string{otherKey, strings.ToUpper(otherKey), ownMailbox.ID}, unknownOrMalformed...),
-		"webhook_id":         append([]string{otherWebhook, strings.ToUpper(otherWebhook), owned["delivery_id"]}, unknownOrMalformed...),
-		"delivery_id":        append([]string{otherDelivery, strings.ToUpper(otherDelivery), owned["webhook_id"]}, unknownOrMalformed...),
+		"domain_name":        {foreignDomain.Name, strings.ToUpper(foreignDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
+		"domain_id":          append([]string{foreignDomain.ID, strings.ToUpper(foreignDomain.ID)}, unknownOrMalformed...),
+		"mailbox_id":         append([]string{foreignMailbox.ID, foreignMailbox.Address}, unknownOrMalformed...),
+		"run_id":             append([]string{foreignRun, strings.ToUpper(foreignRun), owned["job_id"]}, unknownOrMalformed...),
+		"integration_id":     append([]string{foreignIntegration.ID, strings.ToUpper(foreignIntegration.ID), ownMailbox.ID}, unknownOrMalformed...),
+		"job_id":             append([]string{foreignJob, strings.ToUpper(foreignJob), owned["run_id"]}, unknownOrMalformed...),
+		"key_id":             append([]string{foreignKey, strings.ToUpper(foreignKey), ownMailbox.ID}, unknownOrMalformed...),
+		"webhook_id":         append([]string{foreignWebhook, strings.ToUpper(foreignWebhook), owned["delivery_id"]}, unknownOrMalformed...),
+		"delivery_id":        append([]string{foreignDelivery, strings.ToUpper(foreignDelivery), owned["webhook_id"]}, unknownOrMalformed...),
 	}
 	return owned, notOwned
 }
@@ -63,8 +64,8 @@ func (env *testEnv) keyID(t *testing.T, owner testAccount) string {
 	return keys[0].ID
 }
 
-// withoutOwnedIDs lists the operations without the id of an owned object in their path, each with
-// the reason.
+// withoutOwnedIDs lists the operations without the id of an owned object in their path. The value
+// says why the operation does not show or change objects of a different account.
 var withoutOwnedIDs = map[string]string{
 	"GET /v1/tenants":               "lists only the account's tenants, see TestTenantListIsLimitedToTheAccount",
 	"GET /v1/tenants/connect-url":   "returns a link for the account of the key",
@@ -105,8 +106,8 @@ var validBodies = map[string]string{
 }
 
 // TestForeignAndUnknownIDsAreIndistinguishable checks that an operation gives the same answer for
-// the ids of a different account, unknown ids and malformed ids. It must call neither the mail
-// platform nor the DNS. Only the date, the request id and two rate limit headers may differ.
+// the ids of a different account, unknown ids and malformed ids. Only the date, the request id and
+// two rate limit headers may differ. The operation must call neither the mail platform nor the DNS.
 func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 	env := newTestEnv(t)
 	owned, notOwned := addOwnedObjects(env, t)
@@ -136,7 +137,7 @@ func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 		}
 	}
 	if env.platform.DNS.Reads() != 0 {
-		t.Error("the DNS was read")
+		t.Errorf("the DNS was read %d times, want 0", env.platform.DNS.Reads())
 	}
 }
 
@@ -145,22 +146,22 @@ func TestForeignAndUnknownIDsAreIndistinguishable(t *testing.T) {
 func checkIndistinguishable(t *testing.T, client *apiClient, env *testEnv, name, param string, owned map[string]string, notOwnedValues []string) {
 	t.Helper()
 	method, template, _ := strings.Cut(name, " ")
-	var first reply
+	var firstReply reply
 	for i, value := range notOwnedValues {
 		values := maps.Clone(owned)
 		values[param] = value
 		got := client.expect(call{method: method, path: fillPath(template, values), body: validBodies[name], key: env.accountA.key}, http.StatusNotFound, notFoundCodes[param])
 		if i == 0 {
-			first = got
+			firstReply = got
 		}
-		if comparableText(got) != comparableText(first) {
-			t.Errorf("the answer to %q differs from the one to %q:\n%s\n%s", value, notOwnedValues[0], comparableText(got), comparableText(first))
+		if comparableText(got) != comparableText(firstReply) {
+			t.Errorf("the answer to %q differs from the answer to %q:\n%s\n%s", value, notOwnedValues[0], comparableText(got), comparableText(firstReply))
 		}
 	}
 }
 
-// comparableText returns the headers and body of an answer without the parts that differ between
-// any two requests.
+// comparableText returns the headers and body of an answer without the parts that can differ
+// between two equal requests.
 func comparableText(r reply) string {
 	id := r.header.Get("X-Request-ID")
 	var lines []string
@@ -173,8 +174,8 @@ func comparableText(r reply) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n")+"\n\n"+r.raw, id, "ID")
 }
 
-// TestForeignDomainInBodyIsNotFound checks that a domain of a different account in a body gets the
-// same answer as an unknown or invalid domain.
+// TestForeignDomainInBodyIsNotFound checks that a request whose body names a domain of a different
+// account gets the same answer as a request with an unknown or invalid domain.
 func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 	env := newTestEnv(t)
 	owned, notOwned := addOwnedObjects(env, t)
@@ -186,10 +187,11 @@ func TestForeignDomainInBodyIsNotFound(t *testing.T) {
 		answers = append(answers, comparableText(got))
 	}
 	if len(slices.Compact(answers)) != 1 {
-		t.Errorf("the answers differ: %q", answers)
+		t.Errorf("the answers are %q, want the same answer for each domain", answers)
 	}
 }
 
+// parametersOf returns the names of the parameters of a path template.
 func parametersOf(template string) (names []string) {
 	for segment := range strings.SplitSeq(template, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {

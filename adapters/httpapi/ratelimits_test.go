@@ -24,23 +24,25 @@ import (
 
 var rateHeaders = []string{"X-RateLimit-Bucket", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 
-// newRateLimitedEnv returns an environment with the rate limits enabled, and a client.
+// newRateLimitedEnv returns an environment with the rate limits enabled, and a client. The clock of
+// the Idempotency-Keys is two hours ahead, as in a sandbox whose clock was moved. The clock of the
+// rate limits must not follow it.
 func newRateLimitedEnv(t *testing.T) (*testEnv, *apiClient) {
 	t.Helper()
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t)}
-	env.options.Guard.Idempotency.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } // as in a sandbox whose clock was moved
+	env.options.Guard.Idempotency.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	return env, serve(t, env.handler(t))
 }
 
 func checkRateHeaders(t *testing.T, got reply, bucket string, limit, remaining int) {
 	t.Helper()
-	h := got.header
-	if h.Get("X-RateLimit-Bucket") != bucket || h.Get("X-RateLimit-Limit") != strconv.Itoa(limit) || h.Get("X-RateLimit-Remaining") != strconv.Itoa(remaining) {
-		t.Errorf("%d %s: bucket %q, limit %q, remaining %q; want %s, %d, %d", got.status, got.code(),
-			h.Get("X-RateLimit-Bucket"), h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), bucket, limit, remaining)
+	header := got.header
+	if header.Get("X-RateLimit-Bucket") != bucket || header.Get("X-RateLimit-Limit") != strconv.Itoa(limit) || header.Get("X-RateLimit-Remaining") != strconv.Itoa(remaining) {
+		t.Errorf("the answer %d %s has the bucket %q, the limit %q and %q remaining requests, want %s, %d and %d", got.status, got.code(),
+			header.Get("X-RateLimit-Bucket"), header.Get("X-RateLimit-Limit"), header.Get("X-RateLimit-Remaining"), bucket, limit, remaining)
 	}
-	reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
+	reset, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
 	if untilReset := time.Until(time.Unix(reset, 0)); err != nil || untilReset < -testTimeout || untilReset > 10*time.Minute+2*time.Second {
 		t.Errorf("X-RateLimit-Reset is in %s, want at most about 10 minutes (%v)", untilReset, err)
 	}
@@ -100,27 +102,26 @@ func TestFullBucketRefusesRequests(t *testing.T) {
 	checkRateHeaders(t, client.expect(dkimCall, 404, "tenant_not_found"), "expensive", 30, 29)
 }
 
-// TestReplaysCountAsReads checks that the replay of a write counts as one read. It is sent even if
-// the bucket of the write is full.
+// TestReplaysCountAsReads checks that the replay of a write counts as one read. The replay is sent
+// even if the bucket of the write is full.
 func TestReplaysCountAsReads(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
-	first := client.expect(addDomainCall(env, "k"), 200, "")
+	original := client.expect(addDomainCall(env, "k"), 200, "")
 	for i := range 239 {
 		client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: fmt.Sprint(i)}, 400, "invalid_request")
 	}
 	checkRateHeaders(t, client.expect(addDomainCall(env, "another"), 429, "rate_limit_exceeded"), "provider_heavy", 240, 0)
-	repeated := client.expect(addDomainCall(env, "k"), 200, "")
-	checkReplay(t, first, repeated)
-	checkRateHeaders(t, repeated, "read", 600, 599)
+	replay := client.expect(addDomainCall(env, "k"), 200, "")
+	checkReplay(t, original, replay)
+	checkRateHeaders(t, replay, "read", 600, 599)
 	checkRateHeaders(t, client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict"), "read", 600, 598)
 	if _, exists, err := env.store.KeyRecord(t.Context(), env.storedKeyID("another")); exists || err != nil {
-		t.Errorf("the key of a refused write has a record, want none (%v)", err)
+		t.Errorf("the Idempotency-Key of a refused write has a record, want none (%v)", err)
 	}
 }
 
-// staleKeys is a key store in which the first reads find no key, as if a concurrent claim was not
-// visible yet. staleReads is the number of such reads that are left. If readErr is set, later reads
-// fail.
+// staleKeys is a store of Idempotency-Keys in which the next staleReads reads find no key, as if a
+// concurrent claim was not visible yet. If readErr is set, later reads fail with it.
 type staleKeys struct {
 	ports.Idempotency
 	staleReads int
@@ -137,19 +138,19 @@ func (k *staleKeys) KeyRecord(ctx context.Context, key idempotency.KeyID) (idemp
 	return k.Idempotency.KeyRecord(ctx, key)
 }
 
-// TestLostKeyRaceIsRefunded checks a request whose key a concurrent request claimed first. The
-// request is refunded, and its answer counts as a read. If the store then fails, the request is not
-// refunded.
+// TestLostKeyRaceIsRefunded checks a request whose Idempotency-Key a concurrent request claimed
+// first. The request is refunded, and its answer counts as a read. If the store fails before it
+// returns that answer, the request is not refunded.
 func TestLostKeyRaceIsRefunded(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &staleKeys{Idempotency: env.store, staleReads: 2}
 	env.options.Guard.Idempotency.Keys, env.options.Guard.Limits = keys, guard.Limits{Counters: newCounters(t)}
 	client := serve(t, env.handler(t))
-	first := client.expect(addDomainCall(env, "k"), 200, "")
-	checkRateHeaders(t, first, "provider_heavy", 240, 239)
-	second := client.expect(addDomainCall(env, "k"), 200, "") // its first read does not see the claim
-	checkReplay(t, first, second)
-	checkRateHeaders(t, second, "read", 600, 599)
+	original := client.expect(addDomainCall(env, "k"), 200, "")
+	checkRateHeaders(t, original, "provider_heavy", 240, 239)
+	replay := client.expect(addDomainCall(env, "k"), 200, "") // the first read of this request does not see the claim
+	checkReplay(t, original, replay)
+	checkRateHeaders(t, replay, "read", 600, 599)
 	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
 	keys.staleReads, keys.readErr = 1, fault.ServiceUnavailable
 	checkRateHeaders(t, client.expect(addDomainCall(env, "k"), 503, "service_unavailable"), "provider_heavy", 240, 237)
@@ -157,8 +158,8 @@ func TestLostKeyRaceIsRefunded(t *testing.T) {
 	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 236)
 }
 
-// contestedKeys is a key store in which the first claims fail, as if a concurrent request claimed
-// the key and then released it. losses is the number of such claims that are left.
+// contestedKeys is a store of Idempotency-Keys in which the next losses claims fail, as if a
+// concurrent request had claimed the key and then released it.
 type contestedKeys struct {
 	ports.Idempotency
 	losses int
@@ -172,7 +173,7 @@ func (k *contestedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 }
 
 // TestRequestThatWinsItsKeyLaterCounts checks that a request counts if it runs, even if its first
-// claims of the key failed. If all its claims fail, the request is refunded.
+// two claims of the Idempotency-Key failed. If all three claims fail, the request is refunded.
 func TestRequestThatWinsItsKeyLaterCounts(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &contestedKeys{Idempotency: env.store, losses: 2}
@@ -199,7 +200,8 @@ func (r slotRecorder) Enter(ctx context.Context, name string, slots int) (func()
 }
 
 // TestFifthConcurrentProviderOperationIsRefused checks that the fifth concurrent provider operation
-// is refused and not counted. A rename needs a slot. A new send limit alone needs no slot.
+// of an account is refused. The rename of a mailbox needs a slot. A new send limit for the mailbox
+// needs no slot.
 func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	env := newTestEnv(t)
 	recorder := slotRecorder{newCounters(t), make(chan struct{}, 100)}
@@ -233,7 +235,7 @@ func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	client.expect(call{method: "PATCH", path: mailboxPath, key: env.accountA.key, body: `{"display_name":"Ann"}`}, 409, "exchange_bootstrap_not_ready")
 }
 
-// readNotifier is a request body that calls the function began at each read.
+// readNotifier is a request body that calls began at each read.
 type readNotifier struct {
 	io.ReadCloser
 	began func()
@@ -245,11 +247,12 @@ func (f readNotifier) Read(p []byte) (int, error) {
 }
 
 // TestRequestsBeyondInFlightAreRefused checks that a request beyond MaxInFlight is refused at once.
-// A request whose body is still arriving does not count. The log has one warning and no error.
+// A request whose body is still arriving does not count. The log has one warning about the refused
+// requests and no error.
 func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	var lines bytes.Buffer
-	env.options.Guard.Log = telemetry.NewLogger(&lines, slog.LevelInfo)
+	var logLines bytes.Buffer
+	env.options.Guard.Log = telemetry.NewLogger(&logLines, slog.LevelInfo)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 1}
 	handler, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })
@@ -260,16 +263,16 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 		handler.ServeHTTP(rw, r)
 	}))
 	bodyReader, bodyWriter := io.Pipe()
-	slow := call{method: "POST", path: domainsOfA, key: env.accountA.key, body: " "}.request(t, client.server.URL)
-	slow.Body, slow.ContentLength = bodyReader, -1
+	slowRequest := call{method: "POST", path: domainsOfA, key: env.accountA.key, body: " "}.request(t, client.server.URL)
+	slowRequest.Body, slowRequest.ContentLength = bodyReader, -1
 	slowReply := make(chan reply, 1)
-	go func() { slowReply <- client.send(slow) }()
+	go func() { slowReply <- client.send(slowRequest) }()
 	if _, err := bodyWriter.Write([]byte(`{"domain":`)); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, reading, "the server did not begin to read the slow body")
-	list := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
-	client.expect(list, 200, "")
+	listTenants := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
+	client.expect(listTenants, 200, "")
 
 	gate := env.platform.Hold("AddDomain")
 	release := sync.OnceFunc(gate.Release)
@@ -279,8 +282,8 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	}
 	_ = bodyWriter.Close()
 	receive(t, gate.Arrived(), "the slow request did not reach the platform")
-	client.expect(list, 503, "service_unavailable")
-	got := client.expect(list, 503, "service_unavailable")
+	client.expect(listTenants, 503, "service_unavailable")
+	got := client.expect(listTenants, 503, "service_unavailable")
 	checkNoRateHeaders(t, got)
 	if got.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After is %q, want 1", got.header.Get("Retry-After"))
@@ -289,15 +292,15 @@ func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	if got := receive(t, slowReply, "the slow request was not answered"); got.status != 200 {
 		t.Errorf("the slow request got %d %s, want 200", got.status, got.raw)
 	}
-	client.expect(list, 200, "")
+	client.expect(listTenants, 200, "")
 	client.server.Close()
-	if log := lines.String(); strings.Count(log, `"level":"WARN"`) != 1 || strings.Contains(log, `"level":"ERROR"`) {
+	if log := logLines.String(); strings.Count(log, `"level":"WARN"`) != 1 || strings.Contains(log, `"level":"ERROR"`) {
 		t.Errorf("the log is\n%s\nwant one warning and no error", log)
 	}
 }
 
-// TestDisabledLimitsRefuseNothing checks that requests beyond a limit are not refused, and that
-// their headers are still set.
+// TestDisabledLimitsRefuseNothing checks that requests beyond a limit are not refused if the limits
+// are off. Their answers still have the rate limit headers.
 func TestDisabledLimitsRefuseNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

@@ -10,19 +10,19 @@ import (
 )
 
 // TestRemovalsAreReplayed removes a limit, a mailbox and a domain. A repeated request gets the same
-// answer, and a new request is refused because nothing is left.
+// answer. A request with a new Idempotency-Key gets 404, because the object no longer exists.
 func TestRemovalsAreReplayed(t *testing.T) {
 	env := newTestEnv(t)
-	d, m := env.addDomainAndMailbox(t, env.accountA)
+	addedDomain, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
 	client := serve(t, env.handler(t))
 	tenantPath := "/v1/tenants/" + string(env.accountA.tenant)
-	domainPath := tenantPath + "/domains/" + d.Name
-	mailboxPath := tenantPath + "/mailboxes/" + m.ID
-	limitPath := tenantPath + "/mailbox-limits?domain_scope=" + d.Name
+	domainPath := tenantPath + "/domains/" + addedDomain.Name
+	mailboxPath := tenantPath + "/mailboxes/" + addedMailbox.ID
+	limitPath := tenantPath + "/mailbox-limits?domain_scope=" + addedDomain.Name
 	key := env.accountA.key
 	client.expect(call{method: "DELETE", path: limitPath, key: key}, 404, "policy_not_found")
-	client.expect(call{method: "POST", path: tenantPath + "/mailbox-limits", body: `{"daily_send_limit":5,"domain_scope":"` + d.Name + `"}`, key: key}, 200, "")
+	client.expect(call{method: "POST", path: tenantPath + "/mailbox-limits", body: `{"daily_send_limit":5,"domain_scope":"` + addedDomain.Name + `"}`, key: key}, 200, "")
 	client.expect(call{method: "DELETE", path: domainPath, key: key}, 409, "domain_in_use")
 	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=true", key: key}, 409, "domain_in_use")
 	for _, invalid := range []string{"maybe", "TRUE", "True", "t", "1", "0"} {
@@ -33,18 +33,18 @@ func TestRemovalsAreReplayed(t *testing.T) {
 	}
 	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
 	client.expect(call{method: "DELETE", path: mailboxPath + "?confirm=other@example.com", key: key}, 400, "confirmation_required")
-	for _, tc := range []struct{ path, codeAfterwards string }{
-		{limitPath, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
+	for _, tc := range []struct{ path, codeAfterRemoval string }{
+		{limitPath, "policy_not_found"}, {mailboxPath + "?confirm=" + addedMailbox.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
 	} {
-		removal := call{method: "DELETE", path: tc.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tc.codeAfterwards}}
+		removal := call{method: "DELETE", path: tc.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tc.codeAfterRemoval}}
 		got := client.expect(removal, 200, "")
 		if got.body["status"] != "removed" || got.body["tenant_id"] != string(env.accountA.tenant) {
-			t.Errorf("the removal of %s got %s, want the status removed and the tenant", tc.path, got.raw)
+			t.Errorf("the removal of %s got %s, want the status removed and the id of the tenant", tc.path, got.raw)
 		}
 		if repeated := client.expect(removal, 200, ""); repeated.raw != got.raw || repeated.header.Get("Idempotency-Replayed") != "true" {
 			t.Errorf("the repeated removal of %s got %s, want a replay", tc.path, repeated.raw)
 		}
-		client.expect(call{method: "DELETE", path: tc.path, key: key}, 404, tc.codeAfterwards)
+		client.expect(call{method: "DELETE", path: tc.path, key: key}, 404, tc.codeAfterRemoval)
 	}
 }
 
@@ -72,6 +72,6 @@ func TestSendLimitIsCleared(t *testing.T) {
 	}
 	list := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
 	if got := list.body["mailboxes"].([]any)[0].(map[string]any); got["daily_send_limit"] != nil {
-		t.Errorf("the stored limit is %v, want none", got["daily_send_limit"])
+		t.Errorf("after the limit was cleared, the stored limit is %v, want none", got["daily_send_limit"])
 	}
 }

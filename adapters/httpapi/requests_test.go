@@ -25,8 +25,8 @@ func gzipText(text string) string {
 	return buffer.String()
 }
 
-// TestInvalidBodiesAreRefused checks the codes for invalid and unusual bodies. No answer repeats
-// the canary of the request, and no answer has more than 10 errors.
+// TestInvalidBodiesAreRefused checks the codes for invalid and unusual bodies. No answer contains
+// the secret canary of a request, and no answer lists more than 10 errors.
 func TestInvalidBodiesAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -109,7 +109,7 @@ func TestInvalidBodiesAreRefused(t *testing.T) {
 			client := client.forTest(t)
 			got := client.expect(tc.call, tc.status, tc.code)
 			if strings.Contains(got.raw, canary) {
-				t.Errorf("the answer repeats the canary: %s", got.raw)
+				t.Errorf("the answer contains the secret %s: %s", canary, got.raw)
 			}
 			if list, _ := got.body["errors"].([]any); len(list) > 10 {
 				t.Errorf("the answer lists %d errors, want at most 10", len(list))
@@ -127,17 +127,17 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 		{"POST", domainsOfA, `"domain":"example.com"`},
 		{"PATCH", unknownMailboxPath, `"daily_send_limit":5`},
 	} {
-		for member, location := range map[string]string{"nickname": "body.nickname", "Hunter2-Secret": "body"} {
+		for member, wantLocation := range map[string]string{"nickname": "body.nickname", "Hunter2-Secret": "body"} {
 			t.Run(tc.method+" "+member, func(t *testing.T) {
 				got := client.forTest(t).expect(call{
 					method: tc.method, path: tc.path, key: env.accountA.key, body: `{` + tc.validMember + `,"` + member + `":1}`,
 				}, 400, "invalid_request")
 				list, _ := got.body["errors"].([]any)
 				if len(list) != 1 {
-					t.Fatalf("the errors are %v, want one", list)
+					t.Fatalf("the errors are %v, want one error", list)
 				}
-				if first, _ := list[0].(map[string]any); first["location"] != location {
-					t.Fatalf("the location is %v, want %s", first["location"], location)
+				if unknownMember, _ := list[0].(map[string]any); unknownMember["location"] != wantLocation {
+					t.Fatalf("the location is %v, want %s", unknownMember["location"], wantLocation)
 				}
 			})
 		}
@@ -149,7 +149,7 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 func TestNullOptionalMembersAreLocated(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	for _, tc := range []struct{ path, body, location string }{
+	for _, tc := range []struct{ path, body, wantLocation string }{
 		{"/v1/keys", `{"name":"k","scopes":["*"],"tenant_ids":null}`, "body.tenant_ids"},
 		{"/v1/keys/x/rotate", `{"overlap_hours":null}`, "body.overlap_hours"},
 		{"/v1/webhooks", `{"url":"https://hooks.example.test/","event_types":["*"],"description":null}`, "body.description"},
@@ -157,8 +157,8 @@ func TestNullOptionalMembersAreLocated(t *testing.T) {
 		{integrationsPath, `{"provider":"instantly","name":"n","api_key":"k","workspace_id":null}`, "body.workspace_id"},
 	} {
 		got := client.expect(call{method: "POST", path: tc.path, body: tc.body, key: env.accountA.key}, 400, "invalid_request")
-		if locations := got.locations(); !slices.Equal(locations, []string{tc.location}) {
-			t.Errorf("POST %s: the locations are %v, want %s", tc.path, locations, tc.location)
+		if locations := got.locations(); !slices.Equal(locations, []string{tc.wantLocation}) {
+			t.Errorf("POST %s: the locations are %v, want %s", tc.path, locations, tc.wantLocation)
 		}
 	}
 }
@@ -206,25 +206,25 @@ func TestSendLimitMustBeAnIntegerLiteral(t *testing.T) {
 func TestOnlyJSONIsAcceptable(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	list := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
+	listTenants := call{method: "GET", path: "/v1/tenants", key: env.accountA.key}
 	for _, tc := range []struct {
-		name, header, value string
-		status              int
-		code                string
+		name, accept string
+		status       int
+		code         string
 	}{
-		{"no Accept", "Accept", "", 200, ""},
-		{"anything", "Accept", "*/*", 200, ""},
-		{"application", "Accept", "application/*", 200, ""},
-		{"problem", "Accept", "application/problem+json", 200, ""},
-		{"JSON among others", "Accept", "text/html, application/json;q=0.1", 200, ""},
-		{"JSON excluded", "Accept", "application/json;q=0, */*", 406, "not_acceptable"},
-		{"HTML", "Accept", "text/html", 406, "not_acceptable"},
-		{"nonsense", "Accept", "json", 406, "not_acceptable"},
+		{"no Accept", "", 200, ""},
+		{"anything", "*/*", 200, ""},
+		{"application", "application/*", 200, ""},
+		{"problem", "application/problem+json", 200, ""},
+		{"JSON among others", "text/html, application/json;q=0.1", 200, ""},
+		{"JSON excluded", "application/json;q=0, */*", 406, "not_acceptable"},
+		{"HTML", "text/html", 406, "not_acceptable"},
+		{"nonsense", "json", 406, "not_acceptable"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := list
-			c.headers = map[string]string{tc.header: tc.value}
-			got := client.forTest(t).expect(c, tc.status, tc.code)
+			withAccept := listTenants
+			withAccept.headers = map[string]string{"Accept": tc.accept}
+			got := client.forTest(t).expect(withAccept, tc.status, tc.code)
 			if got.header.Get("Cache-Control") != "no-store" || got.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("got the headers %v, want no-store and nosniff", got.header)
 			}
@@ -232,8 +232,9 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 	}
 }
 
-// TestUnusualAcceptHeadersGetJSON sends Accept headers that allow JSON, but that huma misreads. The
-// rotation shows that a new key is not lost.
+// TestUnusualAcceptHeadersGetJSON sends Accept headers that allow JSON, but that huma misreads. Each
+// answer must be JSON. The test also rotates the API key, because the old key no longer works if
+// the answer with the new key is lost.
 func TestUnusualAcceptHeadersGetJSON(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -255,10 +256,10 @@ func TestUnusualAcceptHeadersGetJSON(t *testing.T) {
 func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	base := call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}
+	addDomain := call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: env.accountA.key}
 	for name, tc := range map[string]struct {
-		values []string
-		code   string
+		values   []string
+		wantCode string
 	}{
 		"none":                {nil, "idempotency_key_required"},
 		"empty":               {[]string{""}, "invalid_idempotency_key"},
@@ -271,11 +272,11 @@ func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 		"two headers":         {[]string{"a", "a"}, "invalid_idempotency_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := base.request(t, client.server.URL)
+			r := addDomain.request(t, client.server.URL)
 			r.Header["Idempotency-Key"] = tc.values
 			got := client.forTest(t).send(r)
-			if got.status != 400 || got.code() != tc.code {
-				t.Fatalf("got %d %q, want 400 %q", got.status, got.code(), tc.code)
+			if got.status != 400 || got.code() != tc.wantCode {
+				t.Fatalf("got %d %q, want 400 %q", got.status, got.code(), tc.wantCode)
 			}
 		})
 	}
@@ -285,18 +286,18 @@ func TestRequestIDIsEchoedWhenValid(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	longestID := strings.Repeat("a", 128)
-	for id, echoed := range map[string]bool{
+	for id, wantEcho := range map[string]bool{
 		"req-7.A_b": true, longestID: true, longestID + "a": false, "": false, "<script>": false, "${jndi}": false, "a b": false, "é": false, "a,b": false,
 	} {
 		got := client.do(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"X-Request-ID": id}})
-		if (got.header.Get("X-Request-ID") == id) != echoed {
-			t.Errorf("the id %q was returned as %q, want the same id: %v", id, got.header.Get("X-Request-ID"), echoed)
+		if (got.header.Get("X-Request-ID") == id) != wantEcho {
+			t.Errorf("for the id %q the answer has the id %q, want the same id: %v", id, got.header.Get("X-Request-ID"), wantEcho)
 		}
 	}
 	r := call{method: "GET", path: "/v1/tenants"}.request(t, client.server.URL)
 	r.Header["X-Request-Id"] = []string{"one", "two"}
 	if got := client.send(r).header.Values("X-Request-ID"); len(got) != 1 || got[0] == "one" || got[0] == "two" {
-		t.Errorf("two ids were returned as %v, want one new id", got)
+		t.Errorf("for two ids the answer has the ids %v, want one new id", got)
 	}
 }
 

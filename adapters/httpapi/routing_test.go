@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestUnknownRoutesAndMethods(t *testing.T) {
+func TestUnknownRoutesAndMethodsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Pages = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(rw, "a page") })
 	client := serve(t, env.handler(t))
 	for _, tc := range []struct {
-		method, path string
-		status       int
-		code, allow  string
+		method, path    string
+		status          int
+		code, wantAllow string
 	}{
 		{"GET", "/nowhere", 404, "route_not_found", ""},
 		{"GET", "/", 404, "route_not_found", ""},
@@ -63,27 +63,29 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		t.Run(tc.method+" "+tc.path[:min(60, len(tc.path))], func(t *testing.T) {
 			got := client.forTest(t).expect(call{method: tc.method, path: tc.path, key: env.accountA.key}, tc.status, tc.code)
 			allow := got.header.Get("Allow")
-			if tc.allow != "" && !sameMethods(allow, tc.allow) {
-				t.Errorf("Allow is %q, want %q", allow, tc.allow)
+			if tc.wantAllow != "" && !sameMethods(allow, tc.wantAllow) {
+				t.Errorf("Allow is %q, want the methods %q", allow, tc.wantAllow)
 			}
 		})
 	}
 }
 
-// sameMethods reports whether two Allow headers have the same methods in any order.
+// sameMethods reports whether two Allow headers have the same methods, in any order.
 func sameMethods(got, want string) bool {
-	for _, m := range strings.Split(want, ", ") {
-		if !strings.Contains(got, m) {
+	for _, method := range strings.Split(want, ", ") {
+		if !strings.Contains(got, method) {
 			return false
 		}
 	}
 	return len(got) == len(want)
 }
 
+// TestFirstFailingCheckDeterminesTheAnswer sends requests that fail one check of the service after
+// another, in the order of the checks. Most of these requests would also fail later checks.
 func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	env := newTestEnv(t)
-	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
-	env.deactivate(t, withoutPlan)
+	accountWithoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
+	env.deactivate(t, accountWithoutPlan)
 	client := serve(t, env.handler(t))
 	pathOfB := "/v1/tenants/" + string(env.accountB.tenant) + "/domains"
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
@@ -92,7 +94,7 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, headers: invalidHeaders}, 401, "invalid_auth_header")
 	client.expect(call{method: "GET", path: "/v1/tenants", headers: map[string]string{"Authorization": "Bearer "}}, 401, "missing_api_key")
 	client.expect(call{method: "GET", path: "/v1/tenants", key: "tny_live_short"}, 401, "invalid_api_key")
-	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: withoutPlan.key, headers: invalidHeaders}, 402, "no_api_plan")
+	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: accountWithoutPlan.key, headers: invalidHeaders}, 402, "no_api_plan")
 	client.expect(call{method: "PUT", path: "/v1/nowhere", body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 404, "route_not_found")
 	client.expect(call{method: "PUT", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 405, "method_not_allowed")
 	client.expect(call{method: "POST", path: pathOfB, body: tooLarge, key: env.accountA.key, headers: invalidHeaders}, 406, "not_acceptable")
@@ -112,38 +114,38 @@ func TestFirstFailingCheckDeterminesTheAnswer(t *testing.T) {
 func TestBoundsAreCheckedInTheDocumentedOrder(t *testing.T) {
 	env := newTestEnv(t)
 	env.attachTenant(t, env.accountA, secondTenant)
-	withoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
-	env.deactivate(t, withoutPlan)
+	accountWithoutPlan := env.addAccount(t, "carl@c.example", "cccccccc-0000-4000-8000-000000000003")
+	env.deactivate(t, accountWithoutPlan)
 	client := serve(t, env.handler(t))
 	addKey := func(owner testAccount, change func(*access.Bounds)) string {
-		b := access.Bounds{Scopes: []access.Scope{"events:read"}}
-		change(&b)
-		return env.addBoundedKey(t, owner.account.ID, b)
+		bounds := access.Bounds{Scopes: []access.Scope{"events:read"}}
+		change(&bounds)
+		return env.addBoundedKey(t, owner.account.ID, bounds)
 	}
-	expire := func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }
-	requireOtherNetwork := func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
-	noChange := func(*access.Bounds) {}
+	setExpired := func(bounds *access.Bounds) { bounds.ExpiresAt = time.Now().Add(-time.Second) }
+	requireOtherNetwork := func(bounds *access.Bounds) { bounds.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
+	keepBounds := func(*access.Bounds) {}
 	invalidHeaders := map[string]string{"Accept": "text/html", "Idempotency-Key": "a b", "Content-Type": "text/plain"}
-	send := func(method, path, key string, status int, code string) reply {
+	expectRefusal := func(method, path, key string, status int, code string) reply {
 		t.Helper()
 		return client.expect(call{method: method, path: path, body: "x", key: key, headers: invalidHeaders}, status, code)
 	}
-	for name, change := range map[string]func(*access.Bounds){"expired": expire, "address": requireOtherNetwork} {
-		if got := send("PUT", "/v1/nowhere", addKey(withoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
+	for name, change := range map[string]func(*access.Bounds){"expired": setExpired, "address": requireOtherNetwork} {
+		if got := expectRefusal("PUT", "/v1/nowhere", addKey(accountWithoutPlan, change), 401, "invalid_api_key"); !strings.Contains(memberText(got, "detail"), name) {
 			t.Errorf("got %s, want %q in the detail", got.raw, name)
 		}
 	}
-	send("PUT", "/v1/nowhere", addKey(withoutPlan, noChange), 402, "no_api_plan")
-	otherTenantKey := addKey(env.accountA, func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} })
-	send("PUT", "/v1/nowhere", otherTenantKey, 404, "route_not_found")
-	send("PUT", domainsOfA, otherTenantKey, 405, "method_not_allowed")
-	send("POST", domainsOfA, otherTenantKey, 406, "not_acceptable")
+	expectRefusal("PUT", "/v1/nowhere", addKey(accountWithoutPlan, keepBounds), 402, "no_api_plan")
+	otherTenantKey := addKey(env.accountA, func(bounds *access.Bounds) { bounds.Tenants = []tenant.GUID{secondTenant} })
+	expectRefusal("PUT", "/v1/nowhere", otherTenantKey, 404, "route_not_found")
+	expectRefusal("PUT", domainsOfA, otherTenantKey, 405, "method_not_allowed")
+	expectRefusal("POST", domainsOfA, otherTenantKey, 406, "not_acceptable")
 	invalidHeaders["Accept"] = ""
-	send("POST", domainsOfA, otherTenantKey, 403, "insufficient_scope")
-	writerKey := addKey(env.accountA, func(b *access.Bounds) {
-		b.Scopes, b.Tenants = []access.Scope{"domains:write"}, []tenant.GUID{secondTenant}
+	expectRefusal("POST", domainsOfA, otherTenantKey, 403, "insufficient_scope")
+	writerKey := addKey(env.accountA, func(bounds *access.Bounds) {
+		bounds.Scopes, bounds.Tenants = []access.Scope{"domains:write"}, []tenant.GUID{secondTenant}
 	})
-	send("POST", domainsOfA, writerKey, 400, "invalid_idempotency_key")
+	expectRefusal("POST", domainsOfA, writerKey, 400, "invalid_idempotency_key")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":1}`, key: writerKey}, 400, "invalid_request")
 	client.expect(call{method: "POST", path: domainsOfA, body: `{"domain":"com"}`, key: writerKey}, 404, "tenant_not_found")
 	// A request for a tenant that the key must not see counts in the bucket, like a request for a
