@@ -118,8 +118,8 @@ func (s *hookedKeys) Finish(ctx context.Context, c ports.StoredAnswer) (bool, er
 }
 
 // renewLeasesOften makes runs renew their leases every 50 ms, which is a third of the lease. It
-// returns a channel that receives a value after a renewal. Each renewal stores a lease of an hour and ignores its timeout,
-// so that the lease does not expire on a slow machine.
+// returns a channel that receives a value after a renewal. Each renewal stores a lease of an hour
+// and ignores its timeout, so that the lease does not expire on a slow machine.
 func renewLeasesOften(env *testEnv) <-chan struct{} {
 	renewed := make(chan struct{}, 1)
 	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond

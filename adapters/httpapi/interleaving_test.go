@@ -17,9 +17,9 @@ import (
 )
 
 // contendedKeys is a store of Idempotency-Keys for a tested request and a concurrent request with
-// the same key. order chooses whether a claim of the tested request fails. It also chooses the state
-// of the concurrent request when the tested request reads the key after the failed claim. While
-// order is nil, claims go to the store unchanged.
+// the same key. order chooses whether a claim of the tested request fails. It also chooses the
+// state of the concurrent request when the tested request reads the key after the failed claim.
+// While order is nil, claims go to the store unchanged.
 type contendedKeys struct {
 	ports.Idempotency
 	order                *interleaving.Order

@@ -232,9 +232,9 @@ func TestOnlyJSONIsAcceptable(t *testing.T) {
 	}
 }
 
-// TestUnusualAcceptHeadersGetJSON sends Accept headers that allow JSON, but that huma misreads. Each
-// answer must be JSON. The test also rotates the API key, because the old key no longer works if
-// the answer with the new key is lost.
+// TestUnusualAcceptHeadersGetJSON sends Accept headers that allow JSON, but that huma misreads.
+// Each answer must be JSON. The test also rotates the API key, because the old key no longer works
+// if the answer with the new key is lost.
 func TestUnusualAcceptHeadersGetJSON(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

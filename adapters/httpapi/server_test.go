@@ -19,20 +19,20 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestUnreadBodyLosesNoAnswer sends requests whose body the service does not read to its end. The
-// client gets the whole answer, and then the service closes the connection. If the service closed
-// the connection with unread bytes, the kernel would reset it, and the client could lose the
-// answer. A body that arrives completely leaves the connection open.
+// TestUnreadBodyLosesNoAnswer sends requests whose body does not arrive completely. The client gets
+// the whole answer, and then the service closes the connection. If the service closed the
+// connection with unread bytes, the kernel would reset the connection, and the client could lose
+// the answer. After a body that arrives completely, the connection stays open.
 func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	env.serveConnectPages()
 	handler := env.handler(t)
 	for _, tc := range []struct {
 		name, path, key, body string
-		declared              int  // the Content-Length
-		slow                  bool // the read deadline passes before the body is read
-		status                int
-		staysOpen             bool
+		contentLength         int
+		deadlinePasses        bool // the read deadline passes before the body is read
+		wantStatus            int
+		wantOpen              bool // the connection stays open
 	}{
 		{"a slow body", domainsOfA, env.accountA.key, `{"dom`, 1000, true, 400, false},
 		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", 1000, true, 400, false},
@@ -44,11 +44,11 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
-			begun, sent := make(chan struct{}, 2), make(chan struct{})
+			arrived, bodySent := make(chan struct{}, 2), make(chan struct{})
 			server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				begun <- struct{}{}
-				<-sent
-				if tc.slow {
+				arrived <- struct{}{}
+				<-bodySent
+				if tc.deadlinePasses {
 					if err := http.NewResponseController(rw).SetReadDeadline(time.Unix(1, 0)); err != nil {
 						t.Error(err)
 					}
@@ -68,29 +68,29 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			head := "POST " + tc.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(tc.declared) + "\r\n"
+			requestHead := "POST " + tc.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(tc.contentLength) + "\r\n"
 			if tc.key != "" {
-				head += "Authorization: Bearer " + tc.key + "\r\n"
+				requestHead += "Authorization: Bearer " + tc.key + "\r\n"
 			}
-			firstPart, secondPart := head+"\r\n", tc.body // the second part waits in the kernel
-			if tc.staysOpen {
-				firstPart, secondPart = firstPart+secondPart, "" // read at once, because a slow machine may exceed lingerTime
+			firstPart, secondPart := requestHead+"\r\n", tc.body // the second part waits in the kernel until the handler reads it
+			if tc.wantOpen {
+				firstPart, secondPart = firstPart+secondPart, "" // one part, which the server reads at once, so that a slow machine cannot exceed lingerTime
 			}
 			write(firstPart)
-			receive(t, begun, "the request did not arrive")
+			receive(t, arrived, "the request did not arrive")
 			write(secondPart)
-			close(sent)
+			close(bodySent)
 			reader := bufio.NewReader(conn)
 			response, err := http.ReadResponse(reader, nil)
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
-			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tc.status || response.Close == tc.staysOpen {
-				t.Fatalf("got %d, close %v, %v, want %d, close %v", response.StatusCode, response.Close, err, tc.status, !tc.staysOpen)
+			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tc.wantStatus || response.Close == tc.wantOpen {
+				t.Fatalf("got %d, close %v, %v, want %d, close %v", response.StatusCode, response.Close, err, tc.wantStatus, !tc.wantOpen)
 			}
-			if tc.staysOpen {
+			if tc.wantOpen {
 				write("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n")
-				if next, err := http.ReadResponse(reader, nil); err != nil || next.StatusCode != http.StatusOK {
-					t.Fatalf("the next request on the connection was not answered 200: %v", err)
+				if nextResponse, err := http.ReadResponse(reader, nil); err != nil || nextResponse.StatusCode != http.StatusOK {
+					t.Fatalf("the next request on the connection got %v, %v, want 200", nextResponse, err)
 				}
 				return
 			}
@@ -118,9 +118,9 @@ func TestWriteContinuesWithoutItsCaller(t *testing.T) {
 		handler.ServeHTTP(rw, r)
 	}))
 	ctx, disconnect := context.WithCancel(t.Context())
-	r := call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
+	deletion := call{method: "DELETE", path: "/v1/tenants/" + string(env.accountA.tenant), key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 	go func() {
-		if response, err := noRedirects.Do(r); err == nil {
+		if response, err := noRedirects.Do(deletion); err == nil {
 			_ = response.Body.Close()
 		}
 	}()
@@ -152,8 +152,8 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 	headers := "Host: x\r\nAuthorization: Bearer " + env.accountA.key + "\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\n"
 	for _, tc := range []struct {
 		name, request string
-		status        int
-		code          string
+		wantStatus    int
+		wantCode      string // "" if net/http itself answers, or for a success
 	}{
 		{"OPTIONS *", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404, "route_not_found"},
 		{"a chunk extension of 5 KiB", "POST " + domainsOfA + " HTTP/1.1\r\n" + headers + "Transfer-Encoding: chunked\r\n\r\n4;" + strings.Repeat("x", 5<<10) + "\r\n{}  \r\n0\r\n\r\n", 400, "invalid_request"},
@@ -175,25 +175,28 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 			must(t, err)
 			defer func() { _ = response.Body.Close() }()
 			raw, _ := io.ReadAll(response.Body)
-			if response.StatusCode != tc.status || !strings.Contains(string(raw), tc.code) || strings.Contains(string(raw), "evil") {
-				t.Errorf("got %d %s, want %d %s", response.StatusCode, raw, tc.status, tc.code)
+			if response.StatusCode != tc.wantStatus || !strings.Contains(string(raw), tc.wantCode) || strings.Contains(string(raw), "evil") {
+				t.Errorf("got %d %s, want %d %s, without the foreign host", response.StatusCode, raw, tc.wantStatus, tc.wantCode)
 			}
 		})
 	}
 }
 
+// TestBrokenBodyEndsOnlyItsRequest sends a body that breaks off before its Content-Length. The
+// client gets 400, or an error because it cannot send the rest. The server still answers the next
+// request.
 func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	body, bodyWriter := io.Pipe()
-	r := call{method: "POST", path: domainsOfA, key: env.accountA.key}.request(t, client.server.URL)
-	r.Header.Set("Content-Type", "application/json")
-	r.Body, r.ContentLength = body, 100
+	bodyReader, bodyWriter := io.Pipe()
+	request := call{method: "POST", path: domainsOfA, key: env.accountA.key}.request(t, client.server.URL)
+	request.Header.Set("Content-Type", "application/json")
+	request.Body, request.ContentLength = bodyReader, 100
 	go func() {
 		_, _ = bodyWriter.Write([]byte(`{"domain":`))
 		_ = bodyWriter.CloseWithError(io.ErrUnexpectedEOF)
 	}()
-	if response, err := noRedirects.Do(r); err == nil {
+	if response, err := noRedirects.Do(request); err == nil {
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusBadRequest {
 			t.Errorf("got %d, want 400", response.StatusCode)
@@ -203,8 +206,9 @@ func TestBrokenBodyEndsOnlyItsRequest(t *testing.T) {
 }
 
 func TestEveryPhaseOfARequestHasATimeout(t *testing.T) {
-	s := httpapi.Server(":0", nil)
-	if s.ReadHeaderTimeout != 5*time.Second || s.IdleTimeout != time.Minute || s.ReadTimeout == 0 || s.WriteTimeout <= 110*time.Second {
-		t.Errorf("the timeouts are %v %v %v %v, want 5s, 1m, one above 0, and one above 110s", s.ReadHeaderTimeout, s.IdleTimeout, s.ReadTimeout, s.WriteTimeout)
+	server := httpapi.Server(":0", nil)
+	// The operation sync-tenant may take 110 s.
+	if server.ReadHeaderTimeout != 5*time.Second || server.IdleTimeout != time.Minute || server.ReadTimeout == 0 || server.WriteTimeout <= 110*time.Second {
+		t.Errorf("the timeouts for the head, idle connections, reading and writing are %v, %v, %v and %v, want 5s, 1m, above 0 and above 110s", server.ReadHeaderTimeout, server.IdleTimeout, server.ReadTimeout, server.WriteTimeout)
 	}
 }

@@ -31,8 +31,8 @@ import (
 // slowClients is the number of slow connections that a test opens.
 const slowClients = 200
 
-// TestSlowFormsHoldNoSlot checks that requests are answered while many clients have sent only a
-// part of the form of a connect page. The process has slots for only four requests.
+// TestSlowFormsHoldNoSlot checks that requests are answered while 200 clients have sent only a part
+// of the form of a connect page. The process has slots for only four requests.
 func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 4}
@@ -50,7 +50,7 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 		form, writer := io.Pipe()
 		formWriters = append(formWriters, writer)
 		r := httptest.NewRequest(http.MethodPost, client.server.URL+"/connect/microsoft365/confirm", form)
-		r.RequestURI = ""
+		r.RequestURI = "" // a client must not set it
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		go func() {
 			answer, err := noRedirects.Do(r)
@@ -64,13 +64,13 @@ func TestSlowFormsHoldNoSlot(t *testing.T) {
 		}
 		receive(t, reading, "the service did not begin to read a form")
 	}
-	for range 20 {
+	for range 20 { // more requests than slots
 		client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 	}
 	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
 		t.Errorf("a page got %d, want 200", page.status)
 	}
-	for i, form := range formWriters { // one after another, because there are few slots
+	for i, form := range formWriters { // one after another, because the connect pages have only one slot
 		_, _ = form.Write([]byte("=connect"))
 		_ = form.Close()
 		answer := receive(t, answers, "a form was not answered")
@@ -118,8 +118,8 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// TestRequestWithSlowBodyEndsWithItsKey revokes the API key of a request when only a part of its
-// body has arrived. The request must then create nothing.
+// TestRequestWithSlowBodyEndsWithItsKey revokes the API key of a request when only a part of the
+// request's body has arrived. The request must then create nothing.
 func TestRequestWithSlowBodyEndsWithItsKey(t *testing.T) {
 	env := newTestEnv(t)
 	handler, reading := env.handler(t), make(chan struct{})
@@ -129,26 +129,26 @@ func TestRequestWithSlowBodyEndsWithItsKey(t *testing.T) {
 		}
 		handler.ServeHTTP(rw, r)
 	}))
-	created := client.expect(call{method: "POST", path: "/v1/keys", body: `{"name":"leaked","scopes":["keys:write"]}`, key: env.accountA.key}, http.StatusOK, "")
-	body, writer := io.Pipe()
-	r := httptest.NewRequest(http.MethodPost, client.server.URL+"/v1/keys", body)
-	r.RequestURI = ""
-	r.Header = http.Header{"Authorization": {"Bearer " + memberText(created, "api_key")}, "Content-Type": {"application/json"}, "Idempotency-Key": {"lasting"}, "X-Slow": {"yes"}}
+	leakedKey := client.expect(call{method: "POST", path: "/v1/keys", body: `{"name":"leaked","scopes":["keys:write"]}`, key: env.accountA.key}, http.StatusOK, "")
+	bodyReader, bodyWriter := io.Pipe()
+	slowRequest := httptest.NewRequest(http.MethodPost, client.server.URL+"/v1/keys", bodyReader)
+	slowRequest.RequestURI = "" // a client must not set it
+	slowRequest.Header = http.Header{"Authorization": {"Bearer " + memberText(leakedKey, "api_key")}, "Content-Type": {"application/json"}, "Idempotency-Key": {"lasting"}, "X-Slow": {"yes"}}
 	answers := make(chan *http.Response, 1)
 	go func() {
-		answer, err := noRedirects.Do(r)
+		answer, err := noRedirects.Do(slowRequest)
 		if err != nil {
 			t.Error(err)
 		}
 		answers <- answer
 	}()
-	_, err := io.WriteString(writer, `{"name":"lasting",`)
+	_, err := io.WriteString(bodyWriter, `{"name":"lasting",`)
 	must(t, err)
 	receive(t, reading, "the service did not begin to read the body")
-	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(created, "id"), key: env.accountA.key}, http.StatusOK, "")
-	_, err = io.WriteString(writer, `"scopes":["keys:write"]}`)
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + memberText(leakedKey, "id"), key: env.accountA.key}, http.StatusOK, "")
+	_, err = io.WriteString(bodyWriter, `"scopes":["keys:write"]}`)
 	must(t, err)
-	must(t, writer.Close())
+	must(t, bodyWriter.Close())
 	answer := receive(t, answers, "the request was not answered")
 	defer func() { _ = answer.Body.Close() }()
 	if listed := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountA.key}, http.StatusOK, ""); answer.StatusCode != http.StatusUnauthorized || strings.Contains(listed.raw, "lasting") {
@@ -156,10 +156,10 @@ func TestRequestWithSlowBodyEndsWithItsKey(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswersShareTheirContent checks that clients which do not read their answer, a file or
-// a document, cost little memory. It checks this with and without gzip. It also checks that the
-// service closes their connections long before its write timeout, and that a client which reads
-// slowly gets its whole answer.
+// TestUnreadAnswersShareTheirContent checks that clients which do not read their answer cost little
+// memory. The answer is a large file or document, with and without gzip. The service must close the
+// connections of these clients long before its write timeout. A client which reads slowly must get
+// its whole answer.
 func TestUnreadAnswersShareTheirContent(t *testing.T) {
 	const memoryPerClient = 96 << 10 // at most half of an uncompressed answer
 	handler := newTestEnv(t).handler(t)
@@ -175,15 +175,15 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					listener := &pipeListener{make(chan net.Conn), make(chan struct{})}
 					server := httpapi.Server("", handler)
-					var closed atomic.Int32
+					var closedConns atomic.Int32
 					server.ConnState = func(_ net.Conn, state http.ConnState) {
 						if state == http.StateClosed {
-							closed.Add(1)
+							closedConns.Add(1)
 						}
 					}
 					go func() { _ = server.Serve(listener) }()
 					request := "GET " + path + " HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n"
-					before := heapInUse()
+					heapBefore := heapInUse()
 					var unreadConns []net.Conn
 					for range slowClients {
 						conn := listener.dial()
@@ -191,26 +191,26 @@ func TestUnreadAnswersShareTheirContent(t *testing.T) {
 						_, _ = io.WriteString(conn, request)
 					}
 					synctest.Wait() // each answer now waits for its client
-					if memory := int64(heapInUse()) - int64(before); memory > slowClients*memoryPerClient {
+					if memory := int64(heapInUse()) - int64(heapBefore); memory > slowClients*memoryPerClient {
 						t.Errorf("%d unread answers take %d bytes, want at most %d", slowClients, memory, slowClients*memoryPerClient)
 					}
-					time.Sleep(20 * time.Second) // longer than the service waits for a client to read
+					time.Sleep(20 * time.Second) // longer than the 15 s that the service waits for a client to read
 					synctest.Wait()
-					if n := closed.Load(); n != slowClients {
+					if n := closedConns.Load(); n != slowClients {
 						t.Errorf("%d connections were closed, want %d", n, slowClients)
 					}
 					for _, conn := range unreadConns {
 						_ = conn.Close()
 					}
-					reader := listener.dial()
-					_, _ = io.WriteString(reader, request)
-					answer, err := http.ReadResponse(bufio.NewReader(&slowReader{reader}), nil)
+					slowConn := listener.dial()
+					_, _ = io.WriteString(slowConn, request)
+					answer, err := http.ReadResponse(bufio.NewReader(&slowReader{slowConn}), nil)
 					must(t, err)
 					got, err := io.ReadAll(answer.Body)
 					if err != nil || int64(len(got)) != answer.ContentLength {
 						t.Errorf("a client that reads slowly got %d of %d bytes: %v", len(got), answer.ContentLength, err)
 					}
-					_ = reader.Close()
+					_ = slowConn.Close()
 					_ = server.Close()
 					synctest.Wait()
 				})
@@ -242,9 +242,9 @@ func (w *discardingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestAFileIsSentThroughOneBuffer checks that sending a large file allocates hardly more than
-// sending a small one. If each chunk were copied, the garbage collector would slow down all other
-// requests.
+// TestAFileIsSentThroughOneBuffer checks that sending a large file makes hardly more allocations
+// than sending a small file. If each chunk were copied, the garbage collector would slow down all
+// other requests.
 func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	handler := newTestEnv(t).handler(t)
 	allocations := func(file string) (n float64, size int) {
@@ -261,13 +261,13 @@ func TestAFileIsSentThroughOneBuffer(t *testing.T) {
 	if size < 1<<20 {
 		t.Fatalf("the large file has %d bytes, want at least %d", size, 1<<20)
 	}
-	if largeFileAllocs > smallFileAllocs+20 { // the large file is sent in about 90 chunks
+	if largeFileAllocs > smallFileAllocs+20 { // the large file is sent in over 100 chunks
 		t.Errorf("a large file takes %.0f allocations, want at most 20 more than the %.0f of a small file", largeFileAllocs, smallFileAllocs)
 	}
 }
 
-// heldRequests holds the requests for the page /connect/held, and the checks of unknownKey, until
-// they are released. It is a page handler and a store of keys.
+// heldRequests is a page handler and a store of API keys. It holds the requests for the page
+// /connect/held and the look-ups of unknownKey until the channel release is closed.
 type heldRequests struct {
 	ports.Keys
 
@@ -275,6 +275,7 @@ type heldRequests struct {
 	sentRequests     sync.WaitGroup // the requests of isRefused
 }
 
+// unknownKey has the format of an API key, but no account has it.
 var unknownKey = "tny_live_" + strings.Repeat("0", 48)
 
 func (h *heldRequests) hold() {
@@ -296,7 +297,8 @@ func (h *heldRequests) Caller(ctx context.Context, hash [32]byte) (access.Caller
 	return h.Keys.Caller(ctx, hash)
 }
 
-// isRefused sends a request and reports whether it is refused. Otherwise the request is held.
+// isRefused sends a request and returns when the request is refused or held. It returns false if
+// the request is held.
 func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
 	t.Helper()
 	status := make(chan int, 1)
@@ -330,15 +332,15 @@ func (h *heldRequests) finish() {
 }
 
 // TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of a group. The
-// groups are the connect pages and the requests whose key is not accepted yet. Even all addresses
-// together leave slots for the other groups. Addresses of one IPv6 /64 are one client. The address
-// that X-Forwarded-For names counts only behind a trusted proxy.
+// tested groups are the requests for connect pages, and the requests whose API key is not accepted
+// yet. Even all addresses together leave slots for the other groups. Addresses of one IPv6 /64 are
+// one client. The address that X-Forwarded-For names counts only behind a trusted proxy.
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	for _, group := range []struct {
-		name        string
-		maxInFlight int // this gives the group four slots
-		request     call
-		other       call // a request that needs a slot of a different group
+		name              string
+		maxInFlight       int  // this gives the group four slots
+		request           call // needs a slot of the group
+		otherGroupRequest call // needs a slot of a different group
 	}{
 		{"connect pages", 16, call{method: "GET", path: "/connect/held"}, call{method: "GET", path: "/v1/tenants"}},
 		{"keys", 8, call{method: "GET", path: "/v1/tenants", key: unknownKey}, call{method: "GET", path: "/connect/other"}},
@@ -346,15 +348,15 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 		for _, trusted := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, trusted proxy %v", group.name, trusted), func(t *testing.T) {
 				env := newTestEnv(t)
-				requests := &heldRequests{Keys: env.store, arrived: make(chan struct{}), release: make(chan struct{})}
+				held := &heldRequests{Keys: env.store, arrived: make(chan struct{}), release: make(chan struct{})}
 				env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: group.maxInFlight}
-				env.options.Guard.Pages, env.options.Guard.Keys.Keys = requests, requests
+				env.options.Guard.Pages, env.options.Guard.Keys.Keys = held, held
 				if trusted {
 					env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 				}
 				client := serve(t, env.handler(t))
 				client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
-				t.Cleanup(requests.finish)
+				t.Cleanup(held.finish)
 				expectOK := func(c call, address string) {
 					t.Helper()
 					c.headers = map[string]string{"X-Forwarded-For": address}
@@ -366,8 +368,8 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					}
 				}
 				for i, tc := range []struct {
-					address string
-					refused bool // the expected result behind a trusted proxy
+					address     string
+					wantRefused bool // behind a trusted proxy
 				}{
 					{"2001:db8:0:1::1", false},
 					{"2001:db8:0:1::2", false},
@@ -376,13 +378,13 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					{"192.0.2.1", false},
 					{"192.0.2.2", true}, // all slots of the group are taken
 				} {
-					want := tc.refused
+					want := tc.wantRefused
 					if !trusted {
-						want = i >= 2 // all requests come from the address of the proxy, which gets two slots
+						want = i >= 2 // all requests count for the address of the proxy, which gets two slots
 					}
-					sent := group.request
-					sent.headers = map[string]string{"X-Forwarded-For": tc.address}
-					if refused := requests.isRefused(t, sent.request(t, client.server.URL)); refused != want {
+					groupRequest := group.request
+					groupRequest.headers = map[string]string{"X-Forwarded-For": tc.address}
+					if refused := held.isRefused(t, groupRequest.request(t, client.server.URL)); refused != want {
 						t.Errorf("request %d from %s: refused is %v, want %v", i, tc.address, refused, want)
 					}
 					if i == 2 && trusted {
@@ -390,7 +392,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					}
 				}
 				for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
-					expectOK(group.other, address)
+					expectOK(group.otherGroupRequest, address)
 					expectOK(call{method: "GET", path: "/v1/tenants"}, address) // the key of this request was accepted before
 					expectOK(call{method: "GET", path: "/docs"}, address)
 				}
@@ -399,6 +401,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	}
 }
 
+// TestAccountsShareTheSlots checks that one account can take only half of the slots.
 func TestAccountsShareTheSlots(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 8, MaxProviderOperations: 100}
@@ -422,25 +425,29 @@ func TestAccountsShareTheSlots(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 }
 
-// TestServerSpeaksHTTP1Only checks that the server negotiates HTTP/2 with no client, even if the
-// client does not support HTTP/1.1.
+// TestServerSpeaksHTTP1Only checks that the server negotiates HTTP/1.1 with a client that prefers
+// HTTP/2, and refuses a client that supports only HTTP/2.
 func TestServerSpeaksHTTP1Only(t *testing.T) {
-	certificate := httptest.NewTLSServer(nil)
-	t.Cleanup(certificate.Close)
+	certificateSource := httptest.NewTLSServer(nil)
+	t.Cleanup(certificateSource.Close)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	server := httpapi.Server("", http.NotFoundHandler())
-	server.TLSConfig = &tls.Config{Certificates: certificate.TLS.Certificates}
+	server.TLSConfig = &tls.Config{Certificates: certificateSource.TLS.Certificates}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
-	for _, protocols := range [][]string{{"h2"}, {"h2", "http/1.1"}} {
-		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: protocols})
-		if err != nil {
-			continue // the server refuses all protocols of the client
+	for _, tc := range []struct {
+		clientProtocols []string
+		want            string // "" if the connection is refused
+	}{{[]string{"h2"}, ""}, {[]string{"h2", "http/1.1"}, "http/1.1"}} {
+		got := ""
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: tc.clientProtocols})
+		if err == nil {
+			got = conn.ConnectionState().NegotiatedProtocol
+			_ = conn.Close()
 		}
-		if got := conn.ConnectionState().NegotiatedProtocol; got == "h2" {
-			t.Errorf("a client with %v negotiated %q, want no HTTP/2", protocols, got)
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("a client with %v negotiated %q (%v), want %q", tc.clientProtocols, got, err, tc.want)
 		}
-		_ = conn.Close()
 	}
 }

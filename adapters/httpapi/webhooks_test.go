@@ -52,102 +52,103 @@ func (env *testEnv) addWebhookService(sealer ports.Sealer) {
 		Tries: &webhooks.Tries{Deliveries: env.store, Sender: sender, Sealer: sealer, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}}
 }
 
-// addWebhook adds a webhook with one delivery.
+// addWebhook adds a webhook with one delivery, a test message.
 func (env *testEnv) addWebhook(t *testing.T, owner testAccount) (webhookID, deliveryID string) {
 	t.Helper()
-	w, err := env.options.Webhooks.Create(t.Context(), webhooks.NewWebhook{Account: owner.account.ID, URL: "https://hooks.example.test/200"}, nil)
+	created, err := env.options.Webhooks.Create(t.Context(), webhooks.NewWebhook{Account: owner.account.ID, URL: "https://hooks.example.test/200"}, nil)
 	must(t, err)
-	if _, err := env.options.Webhooks.Test(t.Context(), owner.account.ID, w.ID); err != nil {
+	if _, err := env.options.Webhooks.Test(t.Context(), owner.account.ID, created.ID); err != nil {
 		t.Fatal(err)
 	}
-	list, _, err := env.options.Webhooks.ListDeliveries(t.Context(), owner.account.ID, w.ID, ports.DeliveryQuery{Limit: 1})
+	deliveries, _, err := env.options.Webhooks.ListDeliveries(t.Context(), owner.account.ID, created.ID, ports.DeliveryQuery{Limit: 1})
 	must(t, err)
-	return w.ID, list[0].ID
+	return created.ID, deliveries[0].ID
 }
 
 func TestWebhookLifecycle(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	key := env.accountA.key
-	do := func(method, path, body string, status int, code string) reply {
+	expect := func(method, path, body string, status int, code string) reply {
 		t.Helper()
 		return client.expect(call{method: method, path: path, body: body, key: key}, status, code)
 	}
-	const create = `{"url":"https://hooks.example.test/204","event_types":["domain.added"],"description":"one"}`
-	created := do(http.MethodPost, "/v1/webhooks", create, http.StatusOK, "")
+	const createBody = `{"url":"https://hooks.example.test/204","event_types":["domain.added"],"description":"one"}`
+	created := expect(http.MethodPost, "/v1/webhooks", createBody, http.StatusOK, "")
 	id, _ := created.body["id"].(string)
 	secret, _ := created.body["secret"].(string)
 	if !strings.HasPrefix(secret, "whsec_") || created.body["status"] != "enabled" || created.body["url"] != "https://hooks.example.test/204" ||
 		created.body["description"] != "one" || created.header.Get("X-RateLimit-Bucket") != "write" || created.body["created_at"] == nil {
 		t.Fatalf("got %v, want the enabled webhook with its secret, counted in the bucket write", created.body)
 	}
-	got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, "")
+	got := expect(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, "")
 	if _, shown := got.body["secret"]; shown || got.body["id"] != id {
 		t.Errorf("got %v, want the webhook without its secret", got.body)
 	}
-	changed := do(http.MethodPatch, "/v1/webhooks/"+id, `{"event_types":["*"],"description":null,"url":"https://hooks.example.test/410"}`, http.StatusOK, "")
+	changed := expect(http.MethodPatch, "/v1/webhooks/"+id, `{"event_types":["*"],"description":null,"url":"https://hooks.example.test/410"}`, http.StatusOK, "")
 	if changed.body["description"] != nil || changed.body["url"] != "https://hooks.example.test/410" || !reflect.DeepEqual(changed.body["event_types"], []any{"*"}) {
 		t.Errorf("got %v, want the new URL, all types and no description", changed.body)
 	}
-	rotated := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", "", http.StatusOK, "")
+	rotated := expect(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", "", http.StatusOK, "")
 	if next, _ := rotated.body["secret"].(string); next == secret || !strings.HasPrefix(next, "whsec_") || rotated.body["previous_secret_expires_at"] == nil {
 		t.Errorf("got %v, want a new secret and the expiry of the previous one", rotated.body)
 	}
-	if expiresAt := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", `{"overlap_hours":0}`, http.StatusOK, "").body["previous_secret_expires_at"]; expiresAt != nil {
+	if expiresAt := expect(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", `{"overlap_hours":0}`, http.StatusOK, "").body["previous_secret_expires_at"]; expiresAt != nil {
 		t.Errorf("without an overlap, the previous secret expires at %v, want no expiry", expiresAt)
 	}
-	tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "", http.StatusOK, "")
+	tested := expect(http.MethodPost, "/v1/webhooks/"+id+"/test", "", http.StatusOK, "")
 	if tested.body["status"] != "failed" || tested.body["status_code"] != 410.0 || tested.body["error"] == nil || tested.body["duration_ms"] != 1.0 {
 		t.Errorf("the test got %v, want the status failed after a 410", tested.body)
 	}
-	if got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, ""); got.body["status"] != "disabled" {
+	if got := expect(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, ""); got.body["status"] != "disabled" {
 		t.Errorf("after a 410 the webhook is %v, want the status disabled", got.body)
 	}
-	do(http.MethodPatch, "/v1/webhooks/"+id, `{"status":"enabled","url":"https://hooks.example.test/204"}`, http.StatusOK, "")
-	if tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "{}", http.StatusOK, ""); tested.body["status"] != "delivered" || tested.body["error"] != nil {
+	expect(http.MethodPatch, "/v1/webhooks/"+id, `{"status":"enabled","url":"https://hooks.example.test/204"}`, http.StatusOK, "")
+	if tested := expect(http.MethodPost, "/v1/webhooks/"+id+"/test", "{}", http.StatusOK, ""); tested.body["status"] != "delivered" || tested.body["error"] != nil {
 		t.Errorf("the test got %v, want the status delivered", tested.body)
 	}
-	list := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?limit=1", "", http.StatusOK, "")
-	first := list.body["deliveries"].([]any)[0].(map[string]any)
-	attempt := first["attempts"].([]any)[0].(map[string]any)
-	if first["status"] != "delivered" || first["event_type"] != "webhook.test" || attempt["status_code"] != 204.0 || attempt["duration_ms"] != 1.0 || first["next_attempt_at"] != nil {
-		t.Errorf("the newest delivery is %v, want the delivered test", first)
+	deliveries := expect(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?limit=1", "", http.StatusOK, "")
+	newestDelivery := deliveries.body["deliveries"].([]any)[0].(map[string]any)
+	attempt := newestDelivery["attempts"].([]any)[0].(map[string]any)
+	if newestDelivery["status"] != "delivered" || newestDelivery["event_type"] != "webhook.test" || attempt["status_code"] != 204.0 || attempt["duration_ms"] != 1.0 || newestDelivery["next_attempt_at"] != nil {
+		t.Errorf("the newest delivery is %v, want the delivered test", newestDelivery)
 	}
-	cursor, _ := list.body["next_cursor"].(string)
-	secondPage := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?after="+cursor, "", http.StatusOK, "")
+	nextCursor, _ := deliveries.body["next_cursor"].(string)
+	secondPage := expect(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?after="+nextCursor, "", http.StatusOK, "")
 	if failed := secondPage.body["deliveries"].([]any); len(failed) != 1 || failed[0].(map[string]any)["status"] != "failed" || secondPage.body["next_cursor"] != nil {
 		t.Errorf("the second page is %v, want only the failed test", secondPage.body)
 	}
-	if failed := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?status=failed", "", http.StatusOK, ""); len(failed.body["deliveries"].([]any)) != 1 {
+	if failed := expect(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?status=failed", "", http.StatusOK, ""); len(failed.body["deliveries"].([]any)) != 1 {
 		t.Errorf("the failed deliveries are %v, want one", failed.body)
 	}
-	repeated := do(http.MethodPost, "/v1/webhooks/"+id+"/deliveries/"+first["id"].(string)+"/redeliver", "", http.StatusOK, "")
-	if woken := env.queue.Take(); repeated.body["status"] != "pending" || repeated.body["event_id"] != first["event_id"] || len(woken) != 1 || woken[0].ID != id {
-		t.Errorf("got %v and the wake-ups %v, want the pending delivery and one wake-up of the webhook", repeated.body, woken)
+	redelivered := expect(http.MethodPost, "/v1/webhooks/"+id+"/deliveries/"+newestDelivery["id"].(string)+"/redeliver", "", http.StatusOK, "")
+	if woken := env.queue.Take(); redelivered.body["status"] != "pending" || redelivered.body["event_id"] != newestDelivery["event_id"] || len(woken) != 1 || woken[0].ID != id {
+		t.Errorf("got %v and the wake-ups %v, want the pending delivery and one wake-up of the webhook", redelivered.body, woken)
 	}
 	for _, after := range []string{"2026-01-01T00:00:00Z", page.Cursor("0").Encode("events")} {
-		if replayed := do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, ""); replayed.body["status"] != "queued" {
+		if replayed := expect(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, ""); replayed.body["status"] != "queued" {
 			t.Errorf("the replay from %s got %v, want the status queued", after, replayed.body)
 		}
 	}
-	if n, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil || n == 0 {
-		t.Fatalf("%d events were dropped, want at least one (%v)", n, err)
+	if dropped, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil || dropped == 0 {
+		t.Fatalf("%d events were dropped, want at least one (%v)", dropped, err)
 	}
+	// All events are dropped. A replay from a time is still accepted, a replay from a cursor is not.
 	for _, after := range []string{"2026-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"} {
-		do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, "")
+		expect(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, "")
 	}
-	do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+page.Cursor("0").Encode("events")+`"}`, http.StatusGone, "cursor_expired")
-	for range 9 {
-		do(http.MethodPost, "/v1/webhooks", create, http.StatusOK, "")
+	expect(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+page.Cursor("0").Encode("events")+`"}`, http.StatusGone, "cursor_expired")
+	for range 9 { // an account can have 10 webhooks
+		expect(http.MethodPost, "/v1/webhooks", createBody, http.StatusOK, "")
 	}
-	do(http.MethodPost, "/v1/webhooks", create, http.StatusConflict, "webhook_limit_reached")
+	expect(http.MethodPost, "/v1/webhooks", createBody, http.StatusConflict, "webhook_limit_reached")
 	var ids []string
 	for after := ""; ; {
-		list := do(http.MethodGet, "/v1/webhooks?limit=4"+after, "", http.StatusOK, "")
-		for _, w := range list.body["webhooks"].([]any) {
-			ids = append(ids, w.(map[string]any)["id"].(string))
+		webhookPage := expect(http.MethodGet, "/v1/webhooks?limit=4"+after, "", http.StatusOK, "")
+		for _, listed := range webhookPage.body["webhooks"].([]any) {
+			ids = append(ids, listed.(map[string]any)["id"].(string))
 		}
-		next, hasMore := list.body["next_cursor"].(string)
+		next, hasMore := webhookPage.body["next_cursor"].(string)
 		if !hasMore {
 			break
 		}
@@ -157,13 +158,13 @@ func TestWebhookLifecycle(t *testing.T) {
 		t.Errorf("the pages list %v, want 10 webhooks, newest first", ids)
 	}
 	key = env.accountB.key
-	if ofOtherAccount := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(ofOtherAccount.body["webhooks"].([]any)) != 0 || ofOtherAccount.body["next_cursor"] != nil {
-		t.Errorf("account B gets %v, want no webhooks", ofOtherAccount.body)
+	if listOfB := expect(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(listOfB.body["webhooks"].([]any)) != 0 || listOfB.body["next_cursor"] != nil {
+		t.Errorf("account B gets %v, want no webhooks", listOfB.body)
 	}
 	key = env.accountA.key
-	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
-	do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusNotFound, "webhook_not_found")
-	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusNotFound, "webhook_not_found")
+	expect(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
+	expect(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusNotFound, "webhook_not_found")
+	expect(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusNotFound, "webhook_not_found")
 }
 
 func TestWebhookRequestsAreChecked(t *testing.T) {
@@ -216,13 +217,13 @@ func TestWebhookRequestsAreChecked(t *testing.T) {
 func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
-	request := call{method: http.MethodPost, path: "/v1/webhooks", body: `{"url":"https://a.test/","event_types":["*"]}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "one"}}
-	first := client.expect(request, http.StatusOK, "")
-	repeated := client.expect(request, http.StatusOK, "")
-	if first.body["secret"] != repeated.body["secret"] || repeated.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("got %v, then %v, want a replay with the same secret", first.body, repeated.body)
+	create := call{method: http.MethodPost, path: "/v1/webhooks", body: `{"url":"https://a.test/","event_types":["*"]}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "one"}}
+	original := client.expect(create, http.StatusOK, "")
+	replay := client.expect(create, http.StatusOK, "")
+	if original.body["secret"] != replay.body["secret"] || replay.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("got %v, then %v, want a replay with the same secret", original.body, replay.body)
 	}
-	if list := client.expect(call{method: http.MethodGet, path: "/v1/webhooks", key: env.accountA.key}, http.StatusOK, ""); len(list.body["webhooks"].([]any)) != 1 {
-		t.Errorf("got %v, want one webhook", list.body)
+	if listed := client.expect(call{method: http.MethodGet, path: "/v1/webhooks", key: env.accountA.key}, http.StatusOK, ""); len(listed.body["webhooks"].([]any)) != 1 {
+		t.Errorf("got %v, want one webhook", listed.body)
 	}
 }

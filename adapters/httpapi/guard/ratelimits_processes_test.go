@@ -85,13 +85,13 @@ func serveStrictBucket(ctx context.Context, folder, redis string) error {
 		Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now, Lease: time.Minute},
 		Limits:      guard.Limits{Counters: counters, MaxProviderOperations: 1000, MaxInFlight: 1000},
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	fmt.Println("http://" + l.Addr().String())
+	fmt.Println("http://" + listener.Addr().String())
 	server := httpapi.Server("", handler)
-	go func() { _ = server.Serve(l) }()
+	go func() { _ = server.Serve(listener) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return server.Close()
 }
@@ -100,27 +100,27 @@ func serveStrictBucket(ctx context.Context, folder, redis string) error {
 // the test process ends.
 func startServerProcess(t *testing.T, folder, redis string) (url string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serverFolderEnv+"="+folder, serverRedisEnv+"="+redis)
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), serverFolderEnv+"="+folder, serverRedisEnv+"="+redis)
+	server.Stderr = os.Stderr
+	stdin, err := server.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := cmd.StdoutPipe()
+	stdout, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = input.Close()
-		if err := cmd.Wait(); err != nil {
+		_ = stdin.Close()
+		if err := server.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	if _, err := fmt.Fscanln(output, &url); err != nil {
+	if _, err := fmt.Fscanln(stdout, &url); err != nil {
 		t.Fatal(err)
 	}
 	return url
@@ -159,7 +159,7 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	redis := testserver.NewRedis(t)
 	urls := []string{startServerProcess(t, folder, redis.URL), startServerProcess(t, folder, redis.URL)}
 
-	var mu sync.Mutex
+	var countsMutex sync.Mutex
 	passed, refused := 0, 0
 	var requests sync.WaitGroup
 	for i := range 500 {
@@ -170,13 +170,13 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 				if try > 1 {
 					time.Sleep(200 * time.Millisecond)
 				}
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i%2]+"/v1/strict", strings.NewReader("{}"))
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i%2]+"/v1/strict", strings.NewReader("{}"))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				r.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "Idempotency-Key": {idempotencyKey}, "Content-Type": {"application/json"}}
-				answer, err := http.DefaultClient.Do(r)
+				request.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "Idempotency-Key": {idempotencyKey}, "Content-Type": {"application/json"}}
+				answer, err := http.DefaultClient.Do(request)
 				if err != nil && try < 50 {
 					continue
 				}
@@ -187,8 +187,8 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 				_ = answer.Body.Close()
 				status, bucket = answer.StatusCode, answer.Header.Get("X-RateLimit-Bucket")
 			}
-			mu.Lock()
-			defer mu.Unlock()
+			countsMutex.Lock()
+			defer countsMutex.Unlock()
 			counted := bucket == string(guard.ProviderHeavyWrites)
 			switch {
 			case counted && (status == http.StatusOK || status == http.StatusServiceUnavailable):

@@ -25,14 +25,16 @@ func newHandler(options guard.Options) http.Handler {
 	return guard.New(http.NewServeMux(), &huma.OpenAPI{}, options)
 }
 
-// TestClientAddressBehindTrustedProxies checks that the client address is the address that a
-// trusted proxy forwards. Without a trusted proxy it is the peer of the connection.
+// TestClientAddressBehindTrustedProxies checks which address counts as the client. If the peer of
+// the connection is a trusted proxy, X-Forwarded-For is read from its end. The client is the first
+// address that is not a trusted proxy. If a trusted proxy forwards no valid address, this proxy is
+// the client.
 func TestClientAddressBehindTrustedProxies(t *testing.T) {
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for name, tc := range map[string]struct {
-		trusted   []netip.Prefix
-		forwarded []string
-		want      string
+		trusted    []netip.Prefix
+		forwarded  []string // the X-Forwarded-For headers
+		wantClient string
 	}{
 		"no trusted proxy":              {nil, []string{"198.51.100.7"}, "127.0.0.1"},
 		"a different proxy is trusted":  {proxies[1:], []string{"198.51.100.7"}, "127.0.0.1"},
@@ -55,14 +57,14 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 		"a zone":                        {proxies, []string{"fe80::1%x y"}, "fe80::1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var lines bytes.Buffer
-			h := newHandler(guard.Options{Log: telemetry.NewLogger(&lines, slog.LevelInfo), TrustedProxies: tc.trusted})
-			r := httptest.NewRequest("GET", "/nowhere", nil)
-			r.RemoteAddr, r.Header["X-Forwarded-For"] = "127.0.0.1:50000", tc.forwarded
-			h.ServeHTTP(httptest.NewRecorder(), r)
+			var requestLog bytes.Buffer
+			handler := newHandler(guard.Options{Log: telemetry.NewLogger(&requestLog, slog.LevelInfo), TrustedProxies: tc.trusted})
+			request := httptest.NewRequest("GET", "/nowhere", nil)
+			request.RemoteAddr, request.Header["X-Forwarded-For"] = "127.0.0.1:50000", tc.forwarded
+			handler.ServeHTTP(httptest.NewRecorder(), request)
 			var line map[string]any
-			if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["client"] != tc.want {
-				t.Errorf("the log line %s does not have the client %s: %v", lines.String(), tc.want, err)
+			if err := json.Unmarshal(requestLog.Bytes(), &line); err != nil || line["client"] != tc.wantClient {
+				t.Errorf("the log line is %s, want the client %s (%v)", requestLog.String(), tc.wantClient, err)
 			}
 		})
 	}
@@ -74,24 +76,24 @@ var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
 // that id is valid, and otherwise a new valid id. The status must be 401, except for a request with
 // an API key.
 func FuzzRequestHeaders(f *testing.F) {
-	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.NewLogger(io.Discard, slog.LevelDebug)})
+	handler := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.NewLogger(io.Discard, slog.LevelDebug)})
 	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")
 	f.Add("a b", "00-0-0-0", "a/b;q=", "Basic \x00")
 	f.Add("x\r\nSet-Cookie: a=b", "\xff", ";;,", "bearer")
-	f.Fuzz(func(t *testing.T, id, parent, accept, authorization string) {
-		r := httptest.NewRequest("GET", "/v1/tenants", nil)
-		for name, value := range map[string]string{"X-Request-Id": id, "Traceparent": parent, "Tracestate": parent, "Accept": accept, "Authorization": authorization, "X-Forwarded-For": parent} {
-			r.Header[name] = []string{value}
+	f.Fuzz(func(t *testing.T, requestID, traceparent, accept, authorization string) {
+		request := httptest.NewRequest("GET", "/v1/tenants", nil)
+		for name, value := range map[string]string{"X-Request-Id": requestID, "Traceparent": traceparent, "Tracestate": traceparent, "Accept": accept, "Authorization": authorization, "X-Forwarded-For": traceparent} {
+			request.Header[name] = []string{value}
 		}
 		recorder := httptest.NewRecorder()
-		h.ServeHTTP(recorder, r)
-		got := recorder.Header().Get("X-Request-Id")
-		if valid := validRequestID.MatchString(id); recorder.Code != 401 && !keyFormat.MatchString(authorization) || valid != (got == id) || !validRequestID.MatchString(got) {
-			t.Errorf("the request id %q is answered %d with the request id %q", id, recorder.Code, got)
+		handler.ServeHTTP(recorder, request)
+		answeredID := recorder.Header().Get("X-Request-Id")
+		if isValid := validRequestID.MatchString(requestID); recorder.Code != 401 && !keyFormat.MatchString(authorization) || isValid != (answeredID == requestID) || !validRequestID.MatchString(answeredID) {
+			t.Errorf("the request id %q is answered %d with the request id %q, want 401 with the same id: %v", requestID, recorder.Code, answeredID, isValid)
 		}
 	})
 }
 
-// keyFormat matches an API key. A request with an API key needs the store, but the handler of
-// FuzzRequestHeaders has no store. The status of the answer is therefore not checked.
+// keyFormat matches an API key. FuzzRequestHeaders does not check the status of a request with an
+// API key, because its handler has no store of API keys.
 var keyFormat = regexp.MustCompile(`tny_(live|trial)_[0-9a-f]{48}`)

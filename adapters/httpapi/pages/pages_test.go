@@ -19,11 +19,12 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
+// renderPage returns the answer of a page handler, and its body.
 func renderPage(t *testing.T, handler http.HandlerFunc) (*httptest.ResponseRecorder, string) {
 	t.Helper()
-	w := httptest.NewRecorder()
-	handler(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	return w, w.Body.String()
+	recorder := httptest.NewRecorder()
+	handler(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
+	return recorder, recorder.Body.String()
 }
 
 // externalLink matches a src or href attribute with a URL that names a host.
@@ -32,18 +33,18 @@ var externalLink = regexp.MustCompile(`(?i)(src|href)="(https?:)?//`)
 func TestEveryErrorCodeHasAPage(t *testing.T) {
 	_, index := renderPage(t, pages.Errors(map[fault.Kind]int{}))
 	for _, code := range fault.All() {
-		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, code, 400, pages.Origin{}) })
+		answer, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Error(w, code, 400, pages.Origin{}) })
 		if !strings.Contains(page, "<h1>") || !strings.Contains(page, code.Name) || !strings.Contains(page, `<html lang="en">`) {
 			t.Errorf("the page of %s has no heading, no code or no language: %s", code.Name, page)
 		}
 		if strings.Contains(page, "`") || externalLink.MatchString(page) {
 			t.Errorf("the page of %s has a backtick or a link to a host", code.Name)
 		}
-		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		if policy := answer.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("the page of %s has the policy %q, want default-src 'none' without unsafe", code.Name, policy)
 		}
 		if !strings.Contains(index, `href="/docs/errors/`+code.Name+`"`) {
-			t.Errorf("the index lacks %s", code.Name)
+			t.Errorf("the index has no link to the page of %s", code.Name)
 		}
 	}
 }
@@ -55,12 +56,12 @@ func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
 		t.Fatalf("the index lists %d guides, want at least 6", len(links))
 	}
 	for _, link := range links {
-		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) {
 			if !pages.Guide(w, link[1]) {
-				t.Errorf("there is no guide %s", link[1])
+				t.Errorf("the index lists the guide %s, which does not exist", link[1])
 			}
 		})
-		if !strings.Contains(page, "<h1>") || strings.Contains(page, "`") || externalLink.MatchString(page) || w.Header().Get("Content-Security-Policy") == "" {
+		if !strings.Contains(page, "<h1>") || strings.Contains(page, "`") || externalLink.MatchString(page) || answer.Header().Get("Content-Security-Policy") == "" {
 			t.Errorf("the guide %s has no heading or no policy, or has a backtick or a link to a host: %s", link[1], page)
 		}
 	}
@@ -70,16 +71,20 @@ func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
 }
 
 func TestAPIPageLoadsNothingFromOtherHosts(t *testing.T) {
-	w, page := renderPage(t, pages.API)
-	if externalLink.MatchString(page) || strings.Contains(page, "<style") || regexp.MustCompile(`<script>`).MatchString(page) {
+	answer, page := renderPage(t, pages.API)
+	if externalLink.MatchString(page) || strings.Contains(page, "<style") || strings.Contains(page, "<script>") {
 		t.Errorf("the page has inline content or a link to a host: %s", page)
 	}
-	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
+	if policy := answer.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the policy is %q, want connect-src 'self' without unsafe", policy)
 	}
-	for _, link := range regexp.MustCompile(`/docs/assets/([a-z0-9.-]+)`).FindAllStringSubmatch(page, -1) {
-		rec := httptest.NewRecorder()
-		if !pages.Asset(rec, httptest.NewRequest(http.MethodGet, "/", nil), link[1]) || rec.Body.Len() == 0 {
+	links := regexp.MustCompile(`/docs/assets/([a-z0-9.-]+)`).FindAllStringSubmatch(page, -1)
+	if len(links) != 4 {
+		t.Errorf("the page has the assets %v, want 2 scripts and 2 style sheets", links)
+	}
+	for _, link := range links {
+		recorder := httptest.NewRecorder()
+		if !pages.Asset(recorder, httptest.NewRequest(http.MethodGet, "/", nil), link[1]) || recorder.Body.Len() == 0 {
 			t.Errorf("the asset %s is missing or empty", link[1])
 		}
 	}
@@ -94,18 +99,20 @@ func TestAssetsMatchThePublishedHashes(t *testing.T) {
 	files := 0
 	for lines := bufio.NewScanner(sums); lines.Scan(); files++ {
 		want, name, _ := strings.Cut(lines.Text(), "  ")
-		for _, accepts := range []string{"", "gzip", "gzip;q=0"} {
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			r.Header.Set("Accept-Encoding", accepts)
-			w := httptest.NewRecorder()
-			if !pages.Asset(w, r, name) {
-				t.Fatalf("there is no asset %s", name)
+		for _, acceptEncoding := range []string{"", "gzip", "gzip;q=0"} {
+			request := httptest.NewRequest(http.MethodGet, "/", nil)
+			request.Header.Set("Accept-Encoding", acceptEncoding)
+			recorder := httptest.NewRecorder()
+			if !pages.Asset(recorder, request, name) {
+				t.Fatalf("SHA256SUMS lists the asset %s, which does not exist", name)
 			}
-			var content io.Reader = w.Body
-			if encoded := w.Header().Get("Content-Encoding") == "gzip"; encoded && accepts != "gzip" {
-				t.Errorf("%s is compressed for a client that accepts %q", name, accepts)
-			} else if encoded {
-				if content, err = gzip.NewReader(w.Body); err != nil {
+			var content io.Reader = recorder.Body
+			isCompressed := recorder.Header().Get("Content-Encoding") == "gzip"
+			if wantCompressed := acceptEncoding == "gzip"; isCompressed != wantCompressed {
+				t.Errorf("%s for Accept-Encoding %q: compressed is %v, want %v", name, acceptEncoding, isCompressed, wantCompressed)
+			}
+			if isCompressed {
+				if content, err = gzip.NewReader(recorder.Body); err != nil {
 					t.Fatal(err)
 				}
 			}

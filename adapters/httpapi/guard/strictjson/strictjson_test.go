@@ -71,13 +71,14 @@ func FuzzStrictJSON(f *testing.F) {
 			t.Fatalf("Check accepted a document that cannot be decoded: %v", err)
 		}
 		if written, decoded := countColons(document), countMembers(value); written != decoded {
-			t.Fatalf("the document has %d members, but %d were decoded", written, decoded)
+			t.Fatalf("%d members were decoded, want the %d of the document", decoded, written)
 		}
 		checkNoReplacement(t, value, strings.ContainsRune(string(document), utf8.RuneError) ||
 			strings.Contains(strings.ToLower(string(document)), `\ufffd`))
 	})
 }
 
+// countColons counts the colons outside strings. A valid document has one for each member.
 func countColons(document []byte) (n int) {
 	inString := false
 	for i := 0; i < len(document); i++ {
@@ -93,6 +94,7 @@ func countColons(document []byte) (n int) {
 	return n
 }
 
+// countMembers counts the members of all objects in a decoded document.
 func countMembers(value any) (n int) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -107,14 +109,16 @@ func countMembers(value any) (n int) {
 	return n
 }
 
+// checkNoReplacement checks that no decoded string has the replacement character U+FFFD, unless
+// allowed is true, and that none has U+0000.
 func checkNoReplacement(t *testing.T, value any, allowed bool) {
 	switch v := value.(type) {
 	case string:
 		if strings.ContainsRune(v, utf8.RuneError) && !allowed {
-			t.Fatal("decoding replaced a character")
+			t.Fatalf("a character was replaced in %q", v)
 		}
 		if strings.ContainsRune(v, 0) {
-			t.Fatal("Check accepted U+0000")
+			t.Fatalf("Check accepted U+0000 in %q", v)
 		}
 	case map[string]any:
 		for name, member := range v {
