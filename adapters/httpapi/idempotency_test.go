@@ -19,7 +19,7 @@ import (
 
 const verifyPathOfA = domainsOfA + "/example.com/verify"
 
-// keyedCall returns a call of account A with this Idempotency-Key.
+// keyedCall returns a call of account A. key is its Idempotency-Key.
 func keyedCall(env *testEnv, key, method, path, body string) call {
 	return call{method: method, path: path, body: body, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": key}}
 }

@@ -27,9 +27,9 @@ type integrationEnv struct {
 func newIntegrationEnv(t *testing.T) integrationEnv {
 	t.Helper()
 	env := newTestEnv(t)
-	_, m := env.addDomainAndMailbox(t, env.accountA)
-	env.markProvisioned(t, env.accountA, m)
-	return integrationEnv{base: env, client: serve(t, env.handler(t)), platform: env.sendingPlatform, mailboxID: m.ID}
+	_, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
+	env.markProvisioned(t, env.accountA, addedMailbox)
+	return integrationEnv{base: env, client: serve(t, env.handler(t)), platform: env.sendingPlatform, mailboxID: addedMailbox.ID}
 }
 
 // addIntegration creates an integration through the API and returns its path.

@@ -22,9 +22,9 @@ import (
 func newMailboxLimitEnv(t *testing.T) (env *testEnv, client *apiClient, path, domainName string) {
 	t.Helper()
 	env = newTestEnv(t)
-	d, _ := env.addDomainAndMailbox(t, env.accountA)
+	addedDomain, _ := env.addDomainAndMailbox(t, env.accountA)
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
-	return env, serve(t, env.handler(t)), "/v1/tenants/" + string(env.accountA.tenant) + "/mailbox-limits", d.Name
+	return env, serve(t, env.handler(t)), "/v1/tenants/" + string(env.accountA.tenant) + "/mailbox-limits", addedDomain.Name
 }
 
 // checkMembers checks the members of an answer. The keys of want are the paths of the members, for
@@ -160,8 +160,8 @@ func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 	client.expect(call{method: "PATCH", path: mailboxPath, body: `{"daily_send_limit":3}`, key: env.accountA.key}, 200, "")
 	checkUsage(map[string]any{"daily_send_limit": 3.0, "remaining_sends": 0.0, "utilization_pct": 166.7})
 	listed := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
-	if m := listed.body["mailboxes"].([]any)[0].(map[string]any); m["daily_send_limit"] != 3.0 || m["sends_today"] != 5.0 || m["sends_today_at"] == nil {
-		t.Errorf("the mailbox is %v, want the limit 3 and 5 sent messages", m)
+	if mailbox := listed.body["mailboxes"].([]any)[0].(map[string]any); mailbox["daily_send_limit"] != 3.0 || mailbox["sends_today"] != 5.0 || mailbox["sends_today_at"] == nil {
+		t.Errorf("the mailbox is %v, want the limit 3 and 5 sent messages", mailbox)
 	}
 }
 

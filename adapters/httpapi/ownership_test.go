@@ -201,8 +201,8 @@ func parametersOf(template string) (names []string) {
 	return names
 }
 
-// fillPath returns a path template with its parameters replaced by values. It adds the required
-// query parameter of the OAuth status.
+// fillPath returns a path template with its parameters replaced by values. To the path of the OAuth
+// status it adds the required query parameter session_id.
 func fillPath(template string, values map[string]string) string {
 	if strings.HasSuffix(template, "/oauth/microsoft/status") {
 		template += "?session_id={session_id}"
@@ -218,8 +218,8 @@ func TestTenantListIsLimitedToTheAccount(t *testing.T) {
 	client := serve(t, env.handler(t))
 	for _, owner := range []testAccount{env.accountA, env.accountB} {
 		got := client.expect(call{method: "GET", path: "/v1/tenants", key: owner.key}, 200, "")
-		list := got.body["tenants"].([]any)
-		if len(list) != 1 || list[0].(map[string]any)["tenant_id"] != string(owner.tenant) {
+		tenants := got.body["tenants"].([]any)
+		if len(tenants) != 1 || tenants[0].(map[string]any)["tenant_id"] != string(owner.tenant) {
 			t.Errorf("got %s, want only the tenant %s", got.raw, owner.tenant)
 		}
 	}

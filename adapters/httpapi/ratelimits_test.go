@@ -107,7 +107,7 @@ func TestFullBucketRefusesRequests(t *testing.T) {
 func TestReplaysCountAsReads(t *testing.T) {
 	env, client := newRateLimitedEnv(t)
 	original := client.expect(addDomainCall(env, "k"), 200, "")
-	for i := range 239 {
+	for i := range 239 { // the requests that are left in the bucket
 		client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: fmt.Sprint(i)}, 400, "invalid_request")
 	}
 	checkRateHeaders(t, client.expect(addDomainCall(env, "another"), 429, "rate_limit_exceeded"), "provider_heavy", 240, 0)
@@ -158,14 +158,14 @@ func TestLostKeyRaceIsRefunded(t *testing.T) {
 	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 236)
 }
 
-// contestedKeys is a store of Idempotency-Keys in which the next losses claims fail, as if a
+// claimLosingKeys is a store of Idempotency-Keys in which the next losses claims fail, as if a
 // concurrent request had claimed the key and then released it.
-type contestedKeys struct {
+type claimLosingKeys struct {
 	ports.Idempotency
 	losses int
 }
 
-func (k *contestedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+func (k *claimLosingKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
 	if k.losses--; k.losses >= 0 {
 		return "", false, nil
 	}
@@ -176,7 +176,7 @@ func (k *contestedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool,
 // two claims of the Idempotency-Key failed. If all three claims fail, the request is refunded.
 func TestRequestThatWinsItsKeyLaterCounts(t *testing.T) {
 	env := newTestEnv(t)
-	keys := &contestedKeys{Idempotency: env.store, losses: 2}
+	keys := &claimLosingKeys{Idempotency: env.store, losses: 2}
 	env.options.Guard.Idempotency.Keys, env.options.Guard.Limits = keys, guard.Limits{Counters: newCounters(t)}
 	client := serve(t, env.handler(t))
 	checkRateHeaders(t, client.expect(addDomainCall(env, "k"), 200, ""), "provider_heavy", 240, 239)
@@ -305,7 +305,7 @@ func TestDisabledLimitsRefuseNothing(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	dkimCall := call{method: "GET", path: domainsOfA + "/example.com/dkim-status", key: env.accountA.key}
-	for i := range 33 {
+	for i := range 33 { // three more than the limit
 		checkRateHeaders(t, client.expect(dkimCall, 404, "domain_not_found"), "expensive", 30, max(0, 29-i))
 	}
 }

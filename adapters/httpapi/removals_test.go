@@ -50,9 +50,9 @@ func TestRemovalsAreReplayed(t *testing.T) {
 
 func TestSendLimitIsCleared(t *testing.T) {
 	env := newTestEnv(t)
-	_, m := env.addDomainAndMailbox(t, env.accountA)
+	_, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
 	client := serve(t, env.handler(t))
-	path := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + m.ID
+	path := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + addedMailbox.ID
 	for _, tc := range []struct {
 		body   string
 		status int
@@ -70,8 +70,8 @@ func TestSendLimitIsCleared(t *testing.T) {
 	} {
 		client.expect(call{method: "PATCH", path: path, body: tc.body, key: env.accountA.key}, tc.status, tc.code)
 	}
-	list := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
-	if got := list.body["mailboxes"].([]any)[0].(map[string]any); got["daily_send_limit"] != nil {
-		t.Errorf("after the limit was cleared, the stored limit is %v, want none", got["daily_send_limit"])
+	listed := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
+	if mailbox := listed.body["mailboxes"].([]any)[0].(map[string]any); mailbox["daily_send_limit"] != nil {
+		t.Errorf("after the limit was cleared, the stored limit is %v, want none", mailbox["daily_send_limit"])
 	}
 }

@@ -132,11 +132,11 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 				got := client.forTest(t).expect(call{
 					method: tc.method, path: tc.path, key: env.accountA.key, body: `{` + tc.validMember + `,"` + member + `":1}`,
 				}, 400, "invalid_request")
-				list, _ := got.body["errors"].([]any)
-				if len(list) != 1 {
-					t.Fatalf("the errors are %v, want one error", list)
+				problems, _ := got.body["errors"].([]any)
+				if len(problems) != 1 {
+					t.Fatalf("the errors are %v, want one error", problems)
 				}
-				if unknownMember, _ := list[0].(map[string]any); unknownMember["location"] != wantLocation {
+				if unknownMember, _ := problems[0].(map[string]any); unknownMember["location"] != wantLocation {
 					t.Fatalf("the location is %v, want %s", unknownMember["location"], wantLocation)
 				}
 			})
@@ -163,8 +163,8 @@ func TestNullOptionalMembersAreLocated(t *testing.T) {
 	}
 }
 
-// TestFieldsOfCoreAreLocatedInTheBody checks the location of a field that an error of a use case
-// names.
+// TestFieldsOfCoreAreLocatedInTheBody sends a domain that core/domain refuses. The error of
+// core/domain names the field "domain". In the answer, the field must have the location body.domain.
 func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
 	env := newTestEnv(t)
 	got := serve(t, env.handler(t)).expect(call{

@@ -166,8 +166,8 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 		requests.Go(func() {
 			idempotencyKey := rand.Text()
 			status, bucket := http.StatusServiceUnavailable, ""
-			for try := 1; status == http.StatusServiceUnavailable && bucket == ""; try++ {
-				if try > 1 {
+			for attempt := 1; status == http.StatusServiceUnavailable && bucket == ""; attempt++ {
+				if attempt > 1 {
 					time.Sleep(200 * time.Millisecond)
 				}
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, urls[i%2]+"/v1/strict", strings.NewReader("{}"))
@@ -177,7 +177,7 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 				}
 				request.Header = http.Header{"Authorization": {"Bearer " + text.Reveal()}, "Idempotency-Key": {idempotencyKey}, "Content-Type": {"application/json"}}
 				answer, err := http.DefaultClient.Do(request)
-				if err != nil && try < 50 {
+				if err != nil && attempt < 50 { // the server closed the connection without an answer
 					continue
 				}
 				if err != nil {
