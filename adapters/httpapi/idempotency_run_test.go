@@ -82,14 +82,14 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 		}
 		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: record.Fingerprint, Lease: time.Hour, Now: time.Now()}
 		if _, isClaimed, err := env.store.TakeOver(t.Context(), record.Attempt, claim); err != nil || !isClaimed {
-			t.Errorf("the key was not taken over: %v, %v", isClaimed, err)
+			t.Errorf("taken over is %v, want true (%v)", isClaimed, err)
 		}
 	}}
 	env.options.Tenants = &service
 	client := serve(t, env.handler(t))
 	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 409, "idempotency_request_in_progress")
 	if _, err := env.store.Tenant(t.Context(), env.accountA.account.ID, env.accountA.tenant); err != nil {
-		t.Errorf("the tenant was deleted: %v", err)
+		t.Errorf("reading the tenant failed, want it not deleted: %v", err)
 	}
 }
 

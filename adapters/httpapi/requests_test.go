@@ -164,7 +164,8 @@ func TestNullOptionalMembersAreLocated(t *testing.T) {
 }
 
 // TestFieldsOfCoreAreLocatedInTheBody sends a domain that core/domain refuses. The error of
-// core/domain names the field "domain". In the answer, the field must have the location body.domain.
+// core/domain names the field "domain". In the answer, this field must have the location
+// body.domain.
 func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
 	env := newTestEnv(t)
 	got := serve(t, env.handler(t)).expect(call{
