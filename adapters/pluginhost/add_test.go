@@ -83,7 +83,7 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	printDescription := `echo '{"name":"x","kind":"mail","version":"1"}'`
-	for name, tt := range map[string]struct{ file, wantError string }{
+	for name, tc := range map[string]struct{ file, wantError string }{
 		"no file":                    {filepath.Join(t.TempDir(), "away"), "no such file"},
 		"a folder":                   {t.TempDir(), "not a regular file"},
 		"not executable":             {writeScript(t, printDescription, 0o644), "chmod +x"},
@@ -96,8 +96,8 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
-				t.Errorf("got %v, want an error with %q", err, tt.wantError)
+			if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, tc.file); err == nil || !strings.Contains(err.Error(), tc.wantError) || !strings.Contains(err.Error(), tc.file) {
+				t.Errorf("got %v, want an error with %q", err, tc.wantError)
 			}
 		})
 	}

@@ -223,7 +223,7 @@ func TestChangedFileIsNeverRun(t *testing.T) {
 
 func TestInvalidCatalogIsRefused(t *testing.T) {
 	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	for _, tt := range []struct{ name, catalog, wantError string }{
+	for _, tc := range []struct{ name, catalog, wantError string }{
 		{"not JSON", `{`, "unexpected end"},
 		{"a path", `{"plugins":[{"name":"a","kind":"mail","file":"../evil","sha256":"` + sum + `"}]}`, "must be a name without a path"},
 		{"no checksum", `{"plugins":[{"name":"a","kind":"mail","file":"a"}]}`, "sha256"},
@@ -231,14 +231,14 @@ func TestInvalidCatalogIsRefused(t *testing.T) {
 		{"no name", `{"plugins":[{"kind":"mail","file":"a","sha256":"` + sum + `"}]}`, "no name"},
 		{"twice", `{"plugins":[{"name":"a","kind":"mail","file":"a","sha256":"` + sum + `"},{"name":"a","kind":"mail","file":"b","sha256":"` + sum + `"}]}`, "twice"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(tt.catalog), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(tc.catalog), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			_, err := pluginhost.New(pluginhost.Options{Dir: dir})
-			if err == nil || !strings.Contains(err.Error(), tt.wantError) {
-				t.Fatalf("got %v, want an error with %q", err, tt.wantError)
+			if err == nil || !strings.Contains(err.Error(), tc.wantError) {
+				t.Fatalf("got %v, want an error with %q", err, tc.wantError)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestOversizedAnswerIsRefused(t *testing.T) {
 	policy := fastRestart
-	policy.StopGrace = 100 * time.Millisecond // the plugin never ends by itself
+	policy.StopGrace = 100 * time.Millisecond // the plugin giant never ends by itself
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -25,11 +25,12 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	if outcome.KindOf(err) != outcome.Broken {
 		t.Fatalf("got %v, want an error of the kind broken", err)
 	}
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
-		t.Fatalf("the host allocated %d MiB", grown>>20)
+	// The plugin giant answers with 1 GiB.
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {
+		t.Fatalf("the host allocated %d MiB, want at most 64", allocated>>20)
 	}
 	if _, err := tenantOf(host, "giant", "").Bootstrap(t.Context()); err != nil {
-		t.Fatalf("the next call: %v", err)
+		t.Fatalf("the call after the oversized answer: %v", err)
 	}
 	// The SDK refuses to send a message that is too large.
 	if _, err := tenantOf(host, "puppet", "huge").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken {
@@ -52,27 +53,27 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	for name, err := range map[string]error{"read": readErr, "write": writeErr} {
 		var result *outcome.Error
 		if !errors.As(err, &result) || result.Kind != outcome.Broken || result.Cause != wire.CauseProtocol || outcome.ChangedNothing(err) {
-			t.Errorf("the %s: %v", name, err)
+			t.Errorf("the %s: got %v, want an error of the kind broken with the cause %s", name, err, wire.CauseProtocol)
 		}
 	}
 	if lastProgress, err := garbler.Bootstrap(t.Context()); err != nil || lastProgress != firstProgress {
-		t.Errorf("the next call: process %s, before %s, %v", lastProgress.Message, firstProgress.Message, err)
+		t.Errorf("the call after the garbled answers: process %s, %v, want the same process %s", lastProgress.Message, err, firstProgress.Message)
 	}
 	if s := host.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
 		t.Errorf("the status is %+v, want the first process running", s)
 	}
-	if n := countLines(logged, `"provider":"garbler"`, `"cause":"plugin_protocol"`); n != 2 {
-		t.Errorf("%d lines blame the plugin, want 2:\n%s", n, logged)
+	if lines := countLines(logged, `"provider":"garbler"`, `"cause":"plugin_protocol"`); lines != 2 {
+		t.Errorf("%d lines name the plugin as the cause, want 2:\n%s", lines, logged)
 	}
 }
 
-// TestLogNamesThePluginAndItsFault checks the log of calls that fail because of an error in the
-// plugin.
+// TestLogNamesThePluginAndItsFault checks that the log of a failed call names the plugin and the
+// cause in the plugin.
 func TestLogNamesThePluginAndItsFault(t *testing.T) {
 	policy := fastRestart
 	policy.StopGrace = 100 * time.Millisecond // the plugin giant never ends by itself
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
-	for _, tt := range []struct{ plugin, do, cause string }{
+	for _, tc := range []struct{ plugin, misbehaviour, wantCause string }{
 		{"giant", "", wire.CauseTooLarge},
 		{"puppet", "huge", wire.CauseTooLarge},
 		{"puppet", "hang", wire.CauseDeadline},
@@ -80,15 +81,15 @@ func TestLogNamesThePluginAndItsFault(t *testing.T) {
 		{"puppet", "bare", wire.CauseUnclassified},
 		{"puppet", "exit", wire.CausePluginExited},
 	} {
-		line := []string{`"msg":"provider call failed"`, `"provider":"` + tt.plugin + `"`, `"operation":"profile"`, `"cause":"` + tt.cause + `"`}
-		before := countLines(logged, line...)
+		textsOfLine := []string{`"msg":"provider call failed"`, `"provider":"` + tc.plugin + `"`, `"operation":"profile"`, `"cause":"` + tc.wantCause + `"`}
+		linesBefore := countLines(logged, textsOfLine...)
 		ctx := t.Context()
-		if tt.do == "hang" {
+		if tc.misbehaviour == "hang" {
 			ctx = withTimeout(t, 50*time.Millisecond)
 		}
-		_, err := tenantOf(host, tt.plugin, tt.do, logCalls(t, logged, tt.plugin)).Profile(ctx)
-		if n := countLines(logged, line...) - before; err == nil || n != 1 {
-			t.Errorf("%s %s: %v, and %d lines with the cause %s:\n%s", tt.plugin, tt.do, err, n, tt.cause, logged)
+		_, err := tenantOf(host, tc.plugin, tc.misbehaviour, logCalls(t, logged, tc.plugin)).Profile(ctx)
+		if lines := countLines(logged, textsOfLine...) - linesBefore; err == nil || lines != 1 {
+			t.Errorf("%s %s: %v, and %d lines with the cause %s, want an error and one line:\n%s", tc.plugin, tc.misbehaviour, err, lines, tc.wantCause, logged)
 		}
 	}
 	waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"exit status 4"`)
@@ -140,16 +141,16 @@ func TestOutputAfterTheHandshakeIsDiscarded(t *testing.T) {
 // TestPluginMustMatchTheCatalog checks that a plugin does not run under the name of a different
 // plugin, or as a plugin of a different kind.
 func TestPluginMustMatchTheCatalog(t *testing.T) {
-	for _, tt := range []struct{ before, after, name string }{
+	for _, tc := range []struct{ before, after, name string }{
 		{`"name":"puppet"`, `"name":"microsoft365"`, "microsoft365"},
 		{`"kind":"mail"`, `"kind":"sending"`, "puppet"},
 	} {
 		dir := pluginDir(t, "puppet:puppet")
-		editCatalog(t, dir, tt.before, tt.after)
+		editCatalog(t, dir, tc.before, tc.after)
 		host, _ := newHost(t, pluginhost.Options{Dir: dir})
-		_, err := host.Describe(t.Context(), tt.name)
+		_, err := host.Describe(t.Context(), tc.name)
 		if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet" of kind "mail"`) {
-			t.Errorf("the catalog has %s: %v", tt.after, err)
+			t.Errorf("the catalog has %s: got %v, want an error with the name and the kind of puppet", tc.after, err)
 		}
 	}
 }
@@ -190,11 +191,11 @@ func TestPanicsDoNotLogSecrets(t *testing.T) {
 	}
 	_, err := tenantOf(host, "puppet", "die loudly").Profile(t.Context())
 	if outcome.KindOf(err) != outcome.Unknown {
-		t.Fatalf("a panic that ends the process: %v", err)
+		t.Fatalf("a panic that ends the process: %v, want an error of the kind unknown", err)
 	}
 	waitForLine(t, logged, `"plugin ended`) // the next call needs a new process
 	if _, err := tenantOf(host, "puppet", "bare").Profile(t.Context()); outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), token) {
-		t.Fatalf("an error that quotes a secret: %v", err)
+		t.Fatalf("an error that quotes a secret: %v, want an error of the kind broken without the secret", err)
 	}
 	host.Close()
 	logs := logged.String()

@@ -13,7 +13,7 @@ import (
 )
 
 func TestOutputLinesAreSanitized(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, line, want string
 	}{
 		{"plain text", "hello", `level=INFO msg="plugin output" text=hello`},
@@ -26,13 +26,13 @@ func TestOutputLinesAreSanitized(t *testing.T) {
 		{"one line of a secret with several lines", "-> second-line", `level=INFO msg="plugin output" text="-> [redacted]"`},
 		{"an empty line", "  ", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			var log bytes.Buffer
 			pluginOutput := newOutput(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), &redactor{})
 			pluginOutput.redactor.holdSecrets([]secret.Text{secret.New("hunter2hunter2"), secret.New("first-line\nsecond-line\n"), secret.New("ab")})
-			pluginOutput.writeLine([]byte(tt.line))
-			if got := strings.TrimSpace(log.String()); got != tt.want {
-				t.Fatalf("got  %s\nwant %s", got, tt.want)
+			pluginOutput.writeLine([]byte(tc.line))
+			if got := strings.TrimSpace(log.String()); got != tc.want {
+				t.Fatalf("got  %s\nwant %s", got, tc.want)
 			}
 		})
 	}
@@ -40,9 +40,9 @@ func TestOutputLinesAreSanitized(t *testing.T) {
 
 func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 	var log bytes.Buffer
-	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
-	for _, l := range []string{"before", "panic: first", "\tsecond line of it", "\tpanic: again", "", "goroutine 7 [running]:", "main.main()"} {
-		o.writeLine([]byte(l))
+	pluginOutput := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
+	for _, line := range []string{"before", "panic: first", "\tsecond line of the message", "\tpanic: again", "", "goroutine 7 [running]:", "main.main()"} {
+		pluginOutput.writeLine([]byte(line))
 	}
 	for _, text := range []string{"first", "second", "again"} {
 		if strings.Contains(log.String(), text) {
@@ -57,19 +57,19 @@ func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 }
 
 // TestOutputAfterAPanicMessageWithoutAStackIsLogged writes the output of a plugin whose C library
-// prints a line like the first line of a panic. The plugin then continues. Structured lines are
-// logged at once, other lines only after maxPanicLines.
+// prints a line like the first line of a panic. The plugin then continues. Lines in the JSON format
+// of hclog are logged at once, and other lines only after maxPanicLines.
 func TestOutputAfterAPanicMessageWithoutAStackIsLogged(t *testing.T) {
 	var log bytes.Buffer
-	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
-	o.writeLine([]byte("fatal error: cannot load the certificate"))
-	o.writeLine([]byte(`{"@level":"error","@message":"the zone cannot be read"}`))
+	pluginOutput := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
+	pluginOutput.writeLine([]byte("fatal error: cannot load the certificate"))
+	pluginOutput.writeLine([]byte(`{"@level":"error","@message":"the zone cannot be read"}`))
 	for range maxPanicLines {
-		o.writeLine([]byte("withheld"))
-		o.writeLine([]byte("\tan indented line"))
+		pluginOutput.writeLine([]byte("withheld"))
+		pluginOutput.writeLine([]byte("\tan indented line"))
 	}
-	o.writeLine([]byte("the plugin continues"))
-	for _, text := range []string{`level=ERROR msg="plugin output" text="the zone cannot be read"`, `lines_withheld=40`, "the plugin continues"} {
+	pluginOutput.writeLine([]byte("the plugin continues"))
+	for _, text := range []string{`level=ERROR msg="plugin output" text="the zone cannot be read"`, fmt.Sprintf("lines_withheld=%d", 2*maxPanicLines), "the plugin continues"} {
 		if !strings.Contains(log.String(), text) {
 			t.Errorf("the log does not contain %q", text)
 		}
@@ -83,11 +83,11 @@ func TestOutputAfterAPanicMessageWithoutAStackIsLogged(t *testing.T) {
 
 func TestPanicMessagesAreLimited(t *testing.T) {
 	var log bytes.Buffer
-	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
-	o.limiter.SetLimit(0)
+	pluginOutput := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
+	pluginOutput.limiter.SetLimit(0)
 	for range maxBurst {
-		for _, l := range []string{"panic: first", "panic: second", "goroutine 7 [running]:"} {
-			o.writeLine([]byte(l))
+		for _, line := range []string{"panic: first", "panic: second", "goroutine 7 [running]:"} {
+			pluginOutput.writeLine([]byte(line))
 		}
 	}
 	if got := strings.Count(log.String(), "\n"); got != maxBurst {
@@ -100,18 +100,18 @@ func TestPanicMessagesAreLimited(t *testing.T) {
 
 func TestDroppedLinesAreCounted(t *testing.T) {
 	var log bytes.Buffer
-	o := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
-	o.limiter.SetLimit(0)
+	pluginOutput := newOutput(slog.New(slog.NewTextHandler(&log, nil)), &redactor{})
+	pluginOutput.limiter.SetLimit(0)
 	for i := range maxBurst + 25 {
-		o.writeLine(fmt.Appendf(nil, "line %d", i))
+		pluginOutput.writeLine(fmt.Appendf(nil, "line %d", i))
 	}
 	if got := strings.Count(log.String(), "\n"); got != maxBurst {
 		t.Fatalf("%d lines were logged, want %d", got, maxBurst)
 	}
-	o.limiter.SetBurst(maxBurst + 1)
-	o.limiter.SetLimit(1e9)
+	pluginOutput.limiter.SetBurst(maxBurst + 1)
+	pluginOutput.limiter.SetLimit(1e9)
 	for !strings.Contains(log.String(), "line last") {
-		o.writeLine([]byte("line last"))
+		pluginOutput.writeLine([]byte("line last"))
 	}
 	if !strings.Contains(log.String(), "lines_dropped=") {
 		t.Fatal("the log does not count the dropped lines")
@@ -120,21 +120,21 @@ func TestDroppedLinesAreCounted(t *testing.T) {
 
 func TestSecretsAreForgottenAfterTheirCalls(t *testing.T) {
 	r := &redactor{}
-	releaseFirst := r.holdSecrets([]secret.Text{secret.New("short-lived")})
-	releaseOther := r.holdSecrets([]secret.Text{secret.New("short-lived")})
-	releaseFirst()
+	releaseEarlierCall := r.holdSecrets([]secret.Text{secret.New("short-lived")})
+	releaseLaterCall := r.holdSecrets([]secret.Text{secret.New("short-lived")})
+	releaseEarlierCall()
 	if got := r.redact("a short-lived b"); got != "a [redacted] b" {
-		t.Fatalf("while a different call uses the secret: %q", got)
+		t.Fatalf("while the later call uses the secret: got %q, want it redacted", got)
 	}
-	releaseOther()
+	releaseLaterCall()
 	if got := r.redact("short-lived"); got != "[redacted]" {
-		t.Fatalf("right after the calls: %q", got)
+		t.Fatalf("right after the calls: got %q, want the secret redacted", got)
 	}
 	r.activeSecrets["short-lived"].redactUntil = r.activeSecrets["short-lived"].redactUntil.Add(-2 * holdAfterCall)
 	r.sweptAt = r.sweptAt.Add(-2 * holdAfterCall)
 	r.holdSecrets(nil)
 	if len(r.activeSecrets) != 0 {
-		t.Fatal("the secret is still stored")
+		t.Fatalf("the secret is still stored %s after its calls", 2*holdAfterCall)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // TestProtocolPageHasTheNumbersOfTheHost checks that docs/plugin-protocol.md states the defaults of
-// the supervision and the limits of messages and output. Authors in other languages have only this
+// the supervision and the limits of messages and output. Authors who do not write Go have only this
 // page.
 func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 	text, err := os.ReadFile("../../docs/plugin-protocol.md")
@@ -21,23 +21,28 @@ func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := strings.Join(strings.Fields(string(text)), " ")
-	words := map[int]string{3: "three", 5: "five"}
-	d := SupervisionPolicy{}.withDefaults()
+	numberWords := map[int]string{3: "three", 5: "five"}
+	policy := SupervisionPolicy{}.withDefaults()
+	for _, number := range []int{policy.CrashLimit, policy.MaxTimeouts} {
+		if numberWords[number] == "" {
+			t.Fatalf("numberWords has no word for %d", number)
+		}
+	}
 	seconds := func(duration time.Duration) int { return int(duration / time.Second) }
-	if d.Cooldown != time.Minute {
-		t.Errorf("the page says `one start a minute`, and the host waits %s", d.Cooldown)
+	if policy.Cooldown != time.Minute {
+		t.Errorf("the page says `one start a minute`, and the host waits %s", policy.Cooldown)
 	}
 	for _, want := range []string{
-		fmt.Sprintf("The process has %d seconds from its start to the answer of `Check`", seconds(d.StartTimeout)),
-		fmt.Sprintf("is not healthy after %d seconds", seconds(d.StartTimeout)),
-		fmt.Sprintf("The plugin has %d seconds to exit.", seconds(d.StopGrace)),
-		fmt.Sprintf("closes standard input, and kills the process after %d seconds", seconds(d.StopGrace)),
-		fmt.Sprintf("the old process can finish its calls for up to %d seconds", seconds(d.DrainTimeout)),
-		fmt.Sprintf("waits %d ms before the next start", d.Backoff.Milliseconds()),
-		words[d.CrashLimit] + " failures in a row | one start a minute",
-		words[d.MaxTimeouts] + " calls in a row end at their deadlines",
-		fmt.Sprintf("calls `Check` of the health service, with a deadline of %d second.", seconds(d.PingTimeout)),
-		fmt.Sprintf("after a call, at most every %d seconds", seconds(d.UsageInterval)),
+		fmt.Sprintf("The process has %d seconds from its start to the answer of `Check`", seconds(policy.StartTimeout)),
+		fmt.Sprintf("is not healthy after %d seconds", seconds(policy.StartTimeout)),
+		fmt.Sprintf("The plugin has %d seconds to exit.", seconds(policy.StopGrace)),
+		fmt.Sprintf("closes standard input, and kills the process after %d seconds", seconds(policy.StopGrace)),
+		fmt.Sprintf("the old process can finish its calls for up to %d seconds", seconds(policy.DrainTimeout)),
+		fmt.Sprintf("waits %d ms before the next start", policy.Backoff.Milliseconds()),
+		numberWords[policy.CrashLimit] + " failures in a row | one start a minute",
+		numberWords[policy.MaxTimeouts] + " calls in a row end at their deadlines",
+		fmt.Sprintf("calls `Check` of the health service, with a deadline of %d second.", seconds(policy.PingTimeout)),
+		fmt.Sprintf("after a call, at most every %d seconds", seconds(policy.UsageInterval)),
 		fmt.Sprintf("A message has at most %d MiB, in both directions", wire.MaxMessage>>20),
 		fmt.Sprintf("cuts a line after %d KiB, and each text that it logs after %d KiB", wire.MaxLine>>10, maxTextBytes>>10),
 		fmt.Sprintf("at most %d lines a second, with bursts of up to %d", linesPerSecond, maxBurst),

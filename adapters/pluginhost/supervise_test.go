@@ -67,20 +67,20 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 }
 
 func TestCrashLoopStopsRestarts(t *testing.T) {
-	for _, tt := range []struct{ name, spec, misbehaviour, reason string }{
+	for _, tc := range []struct{ name, spec, misbehaviour, reason string }{
 		{"dies at its start", "crashes:puppet", "", "; the process had ended: exit status 3"},
 		{"dies before it describes itself", "quitter:hostile", "", "; the process had ended: exit status 5"},
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			policy := fastRestart
 			policy.Cooldown = time.Hour // does not end during the test
-			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.spec), Supervision: policy})
-			name, _, _ := strings.Cut(tt.spec, ":")
+			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tc.spec), Supervision: policy})
+			name, _, _ := strings.Cut(tc.spec, ":")
 			deadline := time.Now().Add(testTimeout)
 			var callErr *outcome.Error
 			for callErr == nil || callErr.Cause != "plugin_crash_loop" {
-				_, err := tenantOf(host, name, tt.misbehaviour).Profile(t.Context())
+				_, err := tenantOf(host, name, tc.misbehaviour).Profile(t.Context())
 				if !errors.As(err, &callErr) || time.Now().After(deadline) {
 					t.Fatalf("got %v; status %+v", err, host.Status())
 				}
@@ -97,7 +97,7 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 			if s.State != pluginhost.CrashLoop || s.ConsecutiveFailures != 5 || s.LastError == nil || s.PID != 0 {
 				t.Fatalf("status %+v", s)
 			}
-			if countLines(logged, `"plugin failed"`, `"plugin":"`+name+`"`, tt.reason, `"crash_loop":true`) != 1 {
+			if countLines(logged, `"plugin failed"`, `"plugin":"`+name+`"`, tc.reason, `"crash_loop":true`) != 1 {
 				t.Fatalf("the log does not report the crash loop:\n%s", logged)
 			}
 		})

@@ -23,7 +23,8 @@ import (
 // TestPluginSpansBelongToTheCallersTrace checks that the plugin exports a span in the trace of the
 // caller. The parent of the span must be the host's span of the call.
 func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
-	// A plugin that ends has one second to export its spans. A busy machine can take longer.
+	// A plugin that ends has one second to export its spans. A busy machine can take longer, so the
+	// test makes up to ten attempts.
 	for range 10 {
 		if exportsSpanOfCall(t) {
 			return
@@ -59,24 +60,24 @@ func exportsSpanOfCall(t *testing.T) bool {
 	host.Close()
 
 	parents := map[string]string{} // maps the ids of the host's spans to the ids of their parents
-	for _, s := range exporter.GetSpans() {
-		if s.SpanContext.TraceID() == root.SpanContext().TraceID() {
-			parents[s.SpanContext.SpanID().String()] = s.Parent.SpanID().String()
+	for _, span := range exporter.GetSpans() {
+		if span.SpanContext.TraceID() == root.SpanContext().TraceID() {
+			parents[span.SpanContext.SpanID().String()] = span.Parent.SpanID().String()
 		}
 	}
 	trace := root.SpanContext().TraceID()
-	for _, s := range received.receivedSpans() {
-		if hex.EncodeToString(s.GetTraceId()) != trace.String() {
-			continue // a call of the host while the plugin starts
+	for _, span := range received.receivedSpans() {
+		if hex.EncodeToString(span.GetTraceId()) != trace.String() {
+			continue // the span of a call that the host made while the plugin started
 		}
-		parent, hops := hex.EncodeToString(s.GetParentSpanId()), 0
+		parent, hops := hex.EncodeToString(span.GetParentSpanId()), 0
 		for parent != root.SpanContext().SpanID().String() && parent != "" {
 			parent, hops = parents[parent], hops+1
 		}
 		if parent == "" {
-			t.Fatalf("the chain from the plugin's span %q to the caller is broken", s.GetName())
+			t.Fatalf("the chain from the plugin's span %q to the caller is broken", span.GetName())
 		}
-		if s.GetName() == "tenantry.plugin.v1.MailPlatform/Profile" && hops == 1 {
+		if span.GetName() == "tenantry.plugin.v1.MailPlatform/Profile" && hops == 1 {
 			return true
 		}
 	}
@@ -97,9 +98,9 @@ func (receiver *spanReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) 
 	}
 	receiver.mu.Lock()
 	defer receiver.mu.Unlock()
-	for _, rs := range request.GetResourceSpans() {
-		for _, ss := range rs.GetScopeSpans() {
-			receiver.spans = append(receiver.spans, ss.GetSpans()...)
+	for _, resourceSpans := range request.GetResourceSpans() {
+		for _, scopeSpans := range resourceSpans.GetScopeSpans() {
+			receiver.spans = append(receiver.spans, scopeSpans.GetSpans()...)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestOnlyFailuresOfAHandlerDelayItsRetry(t *testing.T) {
 	fail := func(context.Context, ports.Wakeup) error { return errors.New("away") }
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		ctx    context.Context
 		byKind handlers
@@ -55,8 +55,8 @@ func TestOnlyFailuresOfAHandlerDelayItsRetry(t *testing.T) {
 		{"the handler succeeds", t.Context(), handlers{"sweep": func(context.Context, ports.Wakeup) error { return nil }}, 0},
 	} {
 		o := Options{Log: slog.New(slog.DiscardHandler), HandlerTimeout: time.Hour, RetryDelay: time.Second}
-		if got := o.handle(tt.ctx, tt.byKind, ports.Wakeup{Kind: "sweep"}, 3); got.failures != tt.want {
-			t.Errorf("%s: %d failures, want %d", tt.name, got.failures, tt.want)
+		if got := o.handle(tc.ctx, tc.byKind, ports.Wakeup{Kind: "sweep"}, 3); got.failures != tc.want {
+			t.Errorf("%s: %d failures, want %d", tc.name, got.failures, tc.want)
 		}
 	}
 }

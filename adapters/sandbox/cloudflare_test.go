@@ -212,7 +212,7 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	fixture.putRecords("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
 	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
 	cname := `{"type":"CNAME","name":"www.example-two.test","content":"b.example.net","ttl":300}`
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		body string
 		code int
 	}{
@@ -222,8 +222,8 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 		{`{"posts":[` + fmt.Sprintf(a, "www", 300) + `]}`, 81058},
 		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},
 	} {
-		if code := fixture.sendBatch(zone, tt.body); code != tt.code {
-			t.Errorf("%.80s: code %d, want %d", tt.body, code, tt.code)
+		if code := fixture.sendBatch(zone, tc.body); code != tc.code {
+			t.Errorf("%.80s: code %d, want %d", tc.body, code, tc.code)
 		}
 	}
 	if got := fixture.servedValues("new.example-two.test", "A"); got != "" {

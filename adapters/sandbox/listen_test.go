@@ -18,18 +18,18 @@ func TestControlInterfaceKeepsItsAddress(t *testing.T) {
 	occupied, free := listenOn(t, "127.0.0.4:0"), listenOn(t, "127.0.0.4:0")
 	freeAddr := free.Addr().String()
 	_ = free.Close()
-	for _, tt := range []struct{ name, configured, prefix string }{
+	for _, tc := range []struct{ name, configured, prefix string }{
 		{"port 0", "127.0.0.2:0", "http://127.0.0.2:"},
 		{"a taken address", occupied.Addr().String(), "http://127.0.0.1:"},
 		{"a free address", freeAddr, "http://" + freeAddr},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			data := t.TempDir()
-			first := controlURL(t, data, tt.configured)
-			if !strings.HasPrefix(first, tt.prefix) || first == "http://"+occupied.Addr().String() {
-				t.Fatalf("with the address %q it listens on %s, want an address that begins with %s", tt.configured, first, tt.prefix)
+			first := controlURL(t, data, tc.configured)
+			if !strings.HasPrefix(first, tc.prefix) || first == "http://"+occupied.Addr().String() {
+				t.Fatalf("with the address %q it listens on %s, want an address that begins with %s", tc.configured, first, tc.prefix)
 			}
-			if second := controlURL(t, data, tt.configured); second != first {
+			if second := controlURL(t, data, tc.configured); second != first {
 				t.Errorf("after a restart it listens on %s, before on %s", second, first)
 			}
 			if other := controlURL(t, data, "127.0.0.3:0"); !strings.HasPrefix(other, "http://127.0.0.3:") {

@@ -56,7 +56,7 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 		t.Fatalf("the tenants are %+v, want 3 with administrators; or the client secret is empty", r.Tenants)
 	}
 	id := r.Tenants[0].TenantID
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		call, body string
 		status     int
 		wantText   string
@@ -92,9 +92,9 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 		{"POST /tenants/" + id + "/behaviour", `{"rule_ms":1800000,"trace_ms":300000}`, http.StatusOK, `{}`},
 		{"GET /tenants/" + id, ``, http.StatusOK, `"rules":[]`},
 	} {
-		method, path, _ := strings.Cut(tt.call, " ")
-		if status, body := sendRequest(t, method, r.ControlURL+path, tt.body); status != tt.status || !strings.Contains(body, tt.wantText) {
-			t.Fatalf("%s: got %d %s, want %d %s", tt.call, status, body, tt.status, tt.wantText)
+		method, path, _ := strings.Cut(tc.call, " ")
+		if status, body := sendRequest(t, method, r.ControlURL+path, tc.body); status != tc.status || !strings.Contains(body, tc.wantText) {
+			t.Fatalf("%s: got %d %s, want %d %s", tc.call, status, body, tc.status, tc.wantText)
 		}
 	}
 }

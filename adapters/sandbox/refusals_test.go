@@ -11,7 +11,7 @@ import (
 func TestControlRefusesInvalidCalls(t *testing.T) {
 	fixture := newFixture(t)
 	account := "/accounts/" + fixture.ready.AccountID
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		call, body string
 		status     int
 	}{
@@ -84,13 +84,13 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"PATCH /calls", ``, 400},
 		{"GET /plugins/fake/kill", ``, 400},
 	} {
-		t.Run(tt.call+" "+tt.body, func(t *testing.T) {
-			method, path, _ := strings.Cut(tt.call, " ")
-			status, body := fixture.call(method, path, tt.body)
+		t.Run(tc.call+" "+tc.body, func(t *testing.T) {
+			method, path, _ := strings.Cut(tc.call, " ")
+			status, body := fixture.call(method, path, tc.body)
 			var refusal struct{ Error string }
 			err := json.Unmarshal([]byte(body), &refusal)
-			if status != tt.status || err != nil || refusal.Error == "" && !strings.HasPrefix(path, "/tenants/nobody") {
-				t.Fatalf("got %d %s, want %d", status, body, tt.status)
+			if status != tc.status || err != nil || refusal.Error == "" && !strings.HasPrefix(path, "/tenants/nobody") {
+				t.Fatalf("got %d %s, want %d", status, body, tc.status)
 			}
 		})
 	}

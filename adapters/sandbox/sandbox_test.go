@@ -156,7 +156,7 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 	damaged := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(damaged, "sandbox"), 0o700))
 	must(t, os.WriteFile(filepath.Join(damaged, "sandbox", "zones.json"), []byte("{"), 0o600))
-	for _, tt := range []struct{ name, data, plugins, want string }{
+	for _, tc := range []struct{ name, data, plugins, want string }{
 		{"a simulator that fails", t.TempDir(), pluginDirWith(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
 		{"a simulator with an invalid ready line", t.TempDir(), pluginDirWith(t, "babbling"), "simulator of babbling: ready line"},
 		{"a simulator of a different provider", t.TempDir(), pluginDirWith(t, "liar"), `it simulates "somebody-else"`},
@@ -164,10 +164,10 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 		{"a binary that was changed", t.TempDir(), changed, "not the one in the catalog"},
 		{"a damaged state", damaged, pluginDirWith(t), "read zones: zones.json"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: tt.data, PluginDir: tt.plugins})
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, want %s", err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: tc.data, PluginDir: tc.plugins})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want %s", err, tc.want)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func TestControlOfASendingPlatform(t *testing.T) {
 	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
 	_, session := callSendingAPI(t, "POST", base+"/oauth/microsoft/init")
 	status := base + "/oauth/session/status/" + session["session_id"].(string)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		call, body string
 		status     int
 		wantText   string
@@ -56,9 +56,9 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		{"GET /calls?provider=instantly", ``, http.StatusOK, `"operation":"start_sign_in"`},
 		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},
 	} {
-		method, path, _ := strings.Cut(tt.call, " ")
-		if status, body := sendRequest(t, method, r.ControlURL+path, tt.body); status != tt.status || !strings.Contains(body, tt.wantText) {
-			t.Fatalf("%s: got %d %s, want %d %s", tt.call, status, body, tt.status, tt.wantText)
+		method, path, _ := strings.Cut(tc.call, " ")
+		if status, body := sendRequest(t, method, r.ControlURL+path, tc.body); status != tc.status || !strings.Contains(body, tc.wantText) {
+			t.Fatalf("%s: got %d %s, want %d %s", tc.call, status, body, tc.status, tc.wantText)
 		}
 	}
 	if code, _ := callSendingAPI(t, "GET", status); code != http.StatusTooManyRequests {

@@ -87,7 +87,7 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		keyset []byte
 		sealed [][]byte
 		want   []string
@@ -97,8 +97,8 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 		"a lost key":     {before, [][]byte{first, second[:5]}, []string{keys[1].ID}},
 		"damaged values": {before, [][]byte{nil, {1, 2}, []byte("not sealed")}, nil},
 	} {
-		if got, err := secrets.MissingKeys(tt.keyset, tt.sealed); err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %v, %v, want %v", name, got, err, tt.want)
+		if got, err := secrets.MissingKeys(tc.keyset, tc.sealed); err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, tc.want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestRotatedKeysetContainsTheEarlierKeyset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name           string
 		content, other []byte
 		want           bool
@@ -130,8 +130,8 @@ func TestRotatedKeysetContainsTheEarlierKeyset(t *testing.T) {
 		{"the earlier keyset lacks the new key", before, rotated, false},
 		{"a foreign keyset", rotated, foreign, false},
 	} {
-		if got, err := secrets.ContainsKeyset(tt.content, tt.other); err != nil || got != tt.want {
-			t.Errorf("%s: got %v, %v, want %v", tt.name, got, err, tt.want)
+		if got, err := secrets.ContainsKeyset(tc.content, tc.other); err != nil || got != tc.want {
+			t.Errorf("%s: got %v, %v, want %v", tc.name, got, err, tc.want)
 		}
 	}
 }

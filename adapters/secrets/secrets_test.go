@@ -54,7 +54,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 	}
 	changed := bytes.Clone(sealed)
 	changed[len(changed)-1] ^= 1
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name           string
 		sealer         *secrets.Sealer
 		sealed         []byte
@@ -69,8 +69,8 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 		{"empty", sealer, nil, "flow/1"},
 		{"something appended", sealer, append(bytes.Clone(sealed), 0), "flow/1"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.sealer.Open(tt.sealed, tt.associatedData)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := tc.sealer.Open(tc.sealed, tc.associatedData)
 			if err == nil || !got.Empty() {
 				t.Fatal("Open returned a secret, or no error")
 			}
@@ -123,7 +123,7 @@ func TestKeysetFileIsPrivateAndCreatedOnlyOnRequest(t *testing.T) {
 }
 
 func TestUnsafeKeysetFileIsRefused(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		content string
 		mode    os.FileMode
@@ -134,19 +134,19 @@ func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 		{"cut off", "{\"primaryKeyId\":17", 0o600, "not a keyset"},
 		{"empty", " ", 0o600, "not a keyset"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "keyset.json")
 			openSealer(t, path)
-			if tt.content != "" {
-				if err := os.WriteFile(path, []byte(tt.content), 0o600); err != nil {
+			if tc.content != "" {
+				if err := os.WriteFile(path, []byte(tc.content), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := os.Chmod(path, tt.mode); err != nil {
+			if err := os.Chmod(path, tc.mode); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := secrets.OpenKeyset(path, secrets.CreateMissing); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, want an error with %q", err, tt.want)
+			if _, err := secrets.OpenKeyset(path, secrets.CreateMissing); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want an error with %q", err, tc.want)
 			}
 		})
 	}

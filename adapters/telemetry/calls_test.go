@@ -90,7 +90,7 @@ func callAll(port any, except ...string) (calls int) {
 }
 
 func TestOutcomeOfACallIsRecorded(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name          string
 		err           error
 		result, level string
@@ -106,25 +106,25 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 		{"the caller cancelled a call of a plugin", fmt.Errorf("%w: %w", &outcome.Error{Kind: outcome.Unknown, Cause: "caller_gone"}, context.Canceled), "cancelled", "", false},
 		{"an error of tenantry", errors.New("a missing setting"), "failed", "WARN", true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			var log bytes.Buffer
 			spans := spansOf(t, func() {
-				answerWithErr := func(context.Context, wire.Call, func(context.Context) error) error { return tt.err }
+				answerWithErr := func(context.Context, wire.Call, func(context.Context) error) error { return tc.err }
 				p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug)}), answerWithErr)
-				if got := p.Check(t.Context()); !errors.Is(got, tt.err) {
-					t.Errorf("the call returns %v, want %v", got, tt.err)
+				if got := p.Check(t.Context()); !errors.Is(got, tc.err) {
+					t.Errorf("the call returns %v, want %v", got, tc.err)
 				}
 			})
-			if len(spans) != 1 || (spans[0].Status.Description != "") != tt.failed {
-				t.Fatalf("got the spans %+v, want one, failed: %v", spans, tt.failed)
+			if len(spans) != 1 || (spans[0].Status.Description != "") != tc.failed {
+				t.Fatalf("got the spans %+v, want one, failed: %v", spans, tc.failed)
 			}
 			for _, a := range spans[0].Attributes {
-				if a.Key == "tenantry.outcome" && a.Value.AsString() != tt.result {
-					t.Errorf("the outcome is %s, want %s", a.Value.AsString(), tt.result)
+				if a.Key == "tenantry.outcome" && a.Value.AsString() != tc.result {
+					t.Errorf("the outcome is %s, want %s", a.Value.AsString(), tc.result)
 				}
 			}
-			if tt.level == "" && log.Len() > 0 || tt.level != "" && !strings.Contains(log.String(), `"level":"`+tt.level+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tt.result) {
-				t.Errorf("the log is %q, want a line with the level %q and the outcome %s, or nothing without a level", log.String(), tt.level, tt.result)
+			if tc.level == "" && log.Len() > 0 || tc.level != "" && !strings.Contains(log.String(), `"level":"`+tc.level+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tc.result) {
+				t.Errorf("the log is %q, want a line with the level %q and the outcome %s, or nothing without a level", log.String(), tc.level, tc.result)
 			}
 		})
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestIsAnySet(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		env  map[string]string
 		want bool
 	}{
@@ -24,10 +24,10 @@ func TestIsAnySet(t *testing.T) {
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}, false},
 	} {
 		for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SDK_DISABLED"} {
-			t.Setenv(name, tt.env[name])
+			t.Setenv(name, tc.env[name])
 		}
-		if got := isAnySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
-			t.Errorf("with the variables %v: got %v, want %v", tt.env, got, tt.want)
+		if got := isAnySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tc.want {
+			t.Errorf("with the variables %v: got %v, want %v", tc.env, got, tc.want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func waitForClose(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 func TestAnEndpointHas15Seconds(t *testing.T) {
 	const limit, accepted = 15 * time.Second, "HTTP/1.1 204 No Content\r\n\r\n"
 	const tooLate = "the endpoint did not answer within 15 seconds"
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		url          string
 		serve        func(net.Conn)
 		wantDuration time.Duration
@@ -91,23 +91,23 @@ func TestAnEndpointHas15Seconds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, serving := newConnectedSender(t, tt.serve)
+				s, serving := newConnectedSender(t, tc.serve)
 				defer serving.Wait()
 				began := time.Now()
-				r := s.Send(t.Context(), webhook.Message{URL: tt.url, Body: []byte("{}")})
+				r := s.Send(t.Context(), webhook.Message{URL: tc.url, Body: []byte("{}")})
 				s.client.CloseIdleConnections()
-				if duration := time.Since(began); duration != tt.wantDuration || r.Duration != duration || r.StatusCode != tt.status {
+				if duration := time.Since(began); duration != tc.wantDuration || r.Duration != duration || r.StatusCode != tc.status {
 					t.Fatalf("after %s: %+v", duration, r)
 				}
 				d := webhook.Delivery{Status: webhook.Pending}.AfterTry(r, began, 0)
-				if tt.reason == "" {
+				if tc.reason == "" {
 					if d.Status != webhook.Delivered || r.Error != "" {
 						t.Errorf("the delivery is %+v after %+v", d, r)
 					}
 					return
 				}
-				nextAttemptAt := began.Add(tt.wantDuration + 5*time.Second)
-				if d.Status != webhook.Pending || len(d.Attempts) != 1 || d.Attempts[0].Error != tt.reason || !d.NextAttemptAt.Equal(nextAttemptAt) {
+				nextAttemptAt := began.Add(tc.wantDuration + 5*time.Second)
+				if d.Status != webhook.Pending || len(d.Attempts) != 1 || d.Attempts[0].Error != tc.reason || !d.NextAttemptAt.Equal(nextAttemptAt) {
 					t.Errorf("the delivery is %+v", d)
 				}
 			})

@@ -38,9 +38,9 @@ func checksumOf(t *testing.T, path string) string {
 }
 
 // runPlugin executes an opened plugin and returns its output.
-func runPlugin(t *testing.T, p *verified.Plugin) string {
+func runPlugin(t *testing.T, plugin *verified.Plugin) string {
 	t.Helper()
-	output, err := exec.Command(p.Path()).CombinedOutput()
+	output, err := exec.Command(plugin.Path()).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
@@ -77,17 +77,17 @@ func TestExecutedBinaryIsTheCheckedBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plugin")
 	writeFile(t, path, string(content), 0o755)
 	sum := checksumOf(t, path)
-	p, err := verified.Open(path, sum)
+	plugin, err := verified.Open(path, sum)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = p.Close() }()
+	defer func() { _ = plugin.Close() }()
 	writeFile(t, path+"2", "#!/bin/sh\necho swapped\n", 0o755)
 	if err := os.Rename(path+"2", path); err != nil {
 		t.Fatal(err)
 	}
-	if printed := runPlugin(t, p); printed != "" {
-		t.Fatalf("the program printed %q", printed)
+	if printed := runPlugin(t, plugin); printed != "" {
+		t.Fatalf("the program printed %q, want nothing, as /bin/true does", printed)
 	}
 	if _, err := verified.Open(path, sum); !errors.Is(err, verified.ErrChecksum) {
 		t.Fatalf("the swapped file: %v, want ErrChecksum", err)
@@ -102,21 +102,21 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 	entry := newPlugin(t)
 	source, sum, err := verified.Source(entry)
 	if err != nil || source != filepath.Dir(entry) {
-		t.Fatalf("the source is %s, %v, want the folder", source, err)
+		t.Fatalf("the source is %s, %v, want the folder of the plugin", source, err)
 	}
-	p, err := verified.Open(source, sum)
+	plugin, err := verified.Open(source, sum)
 	if err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
-	if got, want := runPlugin(t, p), "./library/part/code ./plugin ./plugin.json ./provider\n"; got != want {
+	if got, want := runPlugin(t, plugin), "./library/part/code ./plugin ./plugin.json ./provider\n"; got != want {
 		t.Errorf("the plugin sees %q, want %q", got, want)
 	}
-	if err := p.Close(); err != nil {
+	if err := plugin.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if remaining, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(remaining) > 0 {
-		t.Errorf("after Close: %v, %v", remaining, err)
+		t.Errorf("after Close: %v, %v, want no copies of files", remaining, err)
 	}
 }
 
@@ -125,14 +125,14 @@ func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
 func TestAScriptRunsAlone(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	entry := newPlugin(t)
-	p, err := verified.Open(entry, checksumOf(t, entry))
+	plugin, err := verified.Open(entry, checksumOf(t, entry))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := runPlugin(t, p); got != "./plugin\n" {
+	if got := runPlugin(t, plugin); got != "./plugin\n" {
 		t.Errorf("the plugin sees %q, want only itself", got)
 	}
-	if err := p.Close(); err != nil {
+	if err := plugin.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -142,7 +142,7 @@ func TestAScriptRunsAlone(t *testing.T) {
 func TestAChangedFileIsRefused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, change := range map[string]struct {
-		act  func(t *testing.T, folder string)
+		edit func(t *testing.T, folder string)
 		want error
 	}{
 		"the entry":          {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "plugin"), "#!/bin/sh\n", 0o755) }, verified.ErrChecksum},
@@ -153,7 +153,7 @@ func TestAChangedFileIsRefused(t *testing.T) {
 		"the folder gone":    {func(t *testing.T, f string) { _ = os.RemoveAll(f) }, fs.ErrNotExist},
 		"a file not listed":  {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "test"), "9", 0o644) }, nil},
 		"one more file":      {func(t *testing.T, f string) { writeFile(t, filepath.Join(f, "library", "more"), "9", 0o644) }, nil},
-		"a link to elsewhere": {func(t *testing.T, f string) {
+		"a link to a file outside": {func(t *testing.T, f string) {
 			_ = os.Remove(filepath.Join(f, "provider"))
 			if err := os.Symlink("/bin/true", filepath.Join(f, "provider")); err != nil {
 				t.Fatal(err)
@@ -165,7 +165,7 @@ func TestAChangedFileIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			change.act(t, source)
+			change.edit(t, source)
 			for call, err := range map[string]error{"Open": openAndClose(source, sum), "Check": verified.Check(source, sum)} {
 				if !errors.Is(err, change.want) && (change.want != errAny || err == nil) {
 					t.Errorf("%s: %v, want %v", call, err, change.want)
@@ -178,13 +178,13 @@ func TestAChangedFileIsRefused(t *testing.T) {
 	}
 }
 
-// errAny as the wanted error means that any error is accepted.
+// errAny stands for any error in the field want of TestAChangedFileIsRefused.
 var errAny = errors.New("any error")
 
 func openAndClose(path, sum string) error {
-	p, err := verified.Open(path, sum)
+	plugin, err := verified.Open(path, sum)
 	if err == nil {
-		err = p.Close()
+		err = plugin.Close()
 	}
 	return err
 }
@@ -206,7 +206,7 @@ func TestInstallReplacesFilesAndFolders(t *testing.T) {
 			t.Errorf("installed from %s: %v", plugin.path, err)
 		}
 		if err := verified.Install(target, plugin.sum, target); err != nil {
-			t.Errorf("onto itself: %v", err)
+			t.Errorf("installed onto itself: %v", err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(target, "test")); !errors.Is(err, fs.ErrNotExist) {
@@ -217,10 +217,10 @@ func TestInstallReplacesFilesAndFolders(t *testing.T) {
 		t.Errorf("a changed plugin: %v, want ErrChecksum", err)
 	}
 	if err := verified.Check(target, sum); err != nil {
-		t.Errorf("after a refused installation: %v", err)
+		t.Errorf("the installed plugin after a refused installation: %v, want it unchanged", err)
 	}
 	if remaining, err := filepath.Glob(target + "*"); err != nil || len(remaining) != 1 {
-		t.Errorf("in the folder of the plugin: %v, %v", remaining, err)
+		t.Errorf("beside the installed plugin: %v, %v, want only %s", remaining, err, target)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestInvalidManifestsAreRefused(t *testing.T) {
 		writeFile(t, manifest, text, 0o644)
 		writeFile(t, filepath.Join(folder, "plugin"), "#!/bin/sh\n", 0o755)
 		if err := verified.Check(folder, checksumOf(t, manifest)); err == nil || errors.Is(err, verified.ErrChecksum) || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error about the manifest", name, err)
 		}
 	}
 	entry := newPlugin(t)
@@ -255,6 +255,6 @@ func TestInvalidManifestsAreRefused(t *testing.T) {
 		}
 	}
 	if m, err := verified.WriteManifest(entry, []string{".", "provider", "library"}); err != nil || len(m.Files) != 4 {
-		t.Errorf("got %v, %v, want the four files of the folder", m.Files, err)
+		t.Errorf("got %v, %v, want the four files that are neither hidden nor in __pycache__", m.Files, err)
 	}
 }

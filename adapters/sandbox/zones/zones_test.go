@@ -92,7 +92,7 @@ func TestServerAnswersForEachZone(t *testing.T) {
 	if err := store.Replace("example.test", parseRecords(t, sampleZone)); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ name, qname, qtype, rcode, answer, authority string }{
+	for _, tc := range []struct{ name, qname, qtype, rcode, answer, authority string }{
 		{"a record", "Example.TEST", "MX", "NOERROR", "5 mail.example.net.", ""},
 		{"text with quotes and backslashes", "example.test", "TXT", "NOERROR", `"say \"hi\" \\ there"`, ""},
 		{"the name servers of a zone", "example.test", "NS", "NOERROR", "ada.ns.cloudflare.com.|bob.ns.cloudflare.com.", ""},
@@ -115,20 +115,20 @@ func TestServerAnswersForEachZone(t *testing.T) {
 		{"a signing key", "selector1-example-test._domainkey.tenant.dkim.mail.example", "TXT", "NOERROR", `"v=DKIM1; k=rsa; p=`, ""},
 		{"no signing key at names other than selectors", "tenant.dkim.mail.example", "TXT", "NXDOMAIN", "", "mail.example. SOA"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			for _, network := range []string{"udp", "tcp"} {
-				m := query(t, server, network, tt.qname, tt.qtype, network == "udp")
-				if rcode := wire.RcodeToString[m.Rcode]; rcode != tt.rcode {
-					t.Fatalf("got %s, want %s", rcode, tt.rcode)
+				m := query(t, server, network, tc.qname, tc.qtype, network == "udp")
+				if rcode := wire.RcodeToString[m.Rcode]; rcode != tc.rcode {
+					t.Fatalf("got %s, want %s", rcode, tc.rcode)
 				}
-				isLong := strings.HasPrefix(tt.answer, `"v=`)
-				if got := dataOf(m.Answer); got != tt.answer && (!isLong || !strings.HasPrefix(got, tt.answer)) {
-					t.Errorf("answer: got %s, want %s", got, tt.answer)
+				isLong := strings.HasPrefix(tc.answer, `"v=`)
+				if got := dataOf(m.Answer); got != tc.answer && (!isLong || !strings.HasPrefix(got, tc.answer)) {
+					t.Errorf("answer: got %s, want %s", got, tc.answer)
 				}
-				if got := ownersOf(m.Ns); got != tt.authority {
-					t.Errorf("authority: got %s, want %s", got, tt.authority)
+				if got := ownersOf(m.Ns); got != tc.authority {
+					t.Errorf("authority: got %s, want %s", got, tc.authority)
 				}
-				if m.Authoritative == (tt.name == "a delegation") || m.RecursionAvailable != (network == "udp") {
+				if m.Authoritative == (tc.name == "a delegation") || m.RecursionAvailable != (network == "udp") {
 					t.Errorf("AA %v, RA %v, want AA except for a delegation, and RA only by UDP", m.Authoritative, m.RecursionAvailable)
 				}
 			}
@@ -164,7 +164,7 @@ func TestAliasLoopEnds(t *testing.T) {
 
 func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 	_, server := openStore(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		edit func(*wire.Msg)
 		want int
@@ -172,12 +172,12 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 		{"an update", func(msg *wire.Msg) { msg.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
 		{"a different class", func(msg *wire.Msg) { msg.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			q := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)
-			tt.edit(q)
+			tc.edit(q)
 			m, _, err := (&wire.Client{Timeout: hangTimeout}).ExchangeContext(t.Context(), q, server.Addr())
-			if err != nil || m.Rcode != tt.want {
-				t.Fatalf("got %v, %v, want %s", m, err, wire.RcodeToString[tt.want])
+			if err != nil || m.Rcode != tc.want {
+				t.Fatalf("got %v, %v, want %s", m, err, wire.RcodeToString[tc.want])
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, zone, provider string
 		ok                   bool
 	}{
@@ -240,10 +240,10 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 		{"an invalid host name", "new..test", "manual", false},
 		{"a built-in zone", "iana.org", "manual", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := store.Add(tt.zone, tt.provider)
-			if (err == nil) != tt.ok || err != nil && !errors.As(err, new(zones.InvalidError)) {
-				t.Fatalf("got %v, want success: %t, otherwise an InvalidError", err, tt.ok)
+		t.Run(tc.name, func(t *testing.T) {
+			err := store.Add(tc.zone, tc.provider)
+			if (err == nil) != tc.ok || err != nil && !errors.As(err, new(zones.InvalidError)) {
+				t.Fatalf("got %v, want success: %t, otherwise an InvalidError", err, tc.ok)
 			}
 		})
 	}
@@ -254,7 +254,7 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 	if err := store.Add("example.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ name, record string }{
+	for _, tc := range []struct{ name, record string }{
 		{"name with a final dot", `{"type":"A","name":"a.example.test.","content":"192.0.2.1","ttl":60}`},
 		{"name outside the zone", `{"type":"A","name":"a.other.test","content":"192.0.2.1","ttl":60}`},
 		{"name outside the zone that ends with the same letters", `{"type":"A","name":"notexample.test","content":"192.0.2.1","ttl":60}`},
@@ -274,8 +274,8 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 		{"unknown type", `{"type":"SPF","name":"example.test","content":"x","ttl":60}`},
 		{"CAA without a flag and a value", `{"type":"CAA","name":"example.test","content":"issue","ttl":60}`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := store.Replace("example.test", parseRecords(t, "["+tt.record+"]"))
+		t.Run(tc.name, func(t *testing.T) {
+			err := store.Replace("example.test", parseRecords(t, "["+tc.record+"]"))
 			if !errors.As(err, new(zones.InvalidError)) {
 				t.Fatalf("got %v, want an InvalidError", err)
 			}
