@@ -37,7 +37,7 @@ func TestAddCanBeRepeated(t *testing.T) {
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
 		got, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 		if err != nil || got.Change != want || got.Name != "good" || got.Version != "1.2.3" || got.Description.Title != "Puppet" {
-			t.Fatalf("got %+v, %v, want the plugin good to be %s", got, err, want)
+			t.Fatalf("got %+v, %v, want the plugin mail-good to be %s", got, err, want)
 		}
 	}
 	if err := os.Truncate(filepath.Join(dir, "mail-good"), 10); err != nil {
@@ -51,14 +51,14 @@ func TestAddCanBeRepeated(t *testing.T) {
 	}
 }
 
-// TestConcurrentAddsLoseNothing checks that each of several concurrent additions is in the catalog
-// with the content of its file.
+// TestConcurrentAddsLoseNothing adds several plugins at the same time. The catalog must list each of
+// them with the checksum of its file.
 func TestConcurrentAddsLoseNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	const plugins = 4
 	added := make(chan error, plugins)
-	for n := range plugins {
-		file := copyProgram(t, "puppet", fmt.Sprintf("mail-p%d", n))
+	for number := range plugins {
+		file := copyProgram(t, "puppet", fmt.Sprintf("mail-p%d", number))
 		go func() {
 			_, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 			added <- err
@@ -73,9 +73,9 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	if err != nil || len(inspections) != plugins {
 		t.Fatalf("got %d plugins, %v, want %d", len(inspections), err, plugins)
 	}
-	for _, i := range inspections {
-		if i.Problem != nil {
-			t.Errorf("the inspection is %+v, want no problem", i)
+	for _, inspection := range inspections {
+		if inspection.Problem != nil {
+			t.Errorf("the inspection is %+v, want no problem", inspection)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("Add created the plugin folder")
+		t.Error("a refused plugin made Add create the plugin folder")
 	}
 }
 
@@ -111,9 +111,9 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err != nil {
 		t.Fatal(err)
 	}
-	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
-		t.Fatalf("got %v, want an error that names the plugin first", err)
+	editCatalog(t, dir, `"name": "good"`, `"name": "renamed"`)
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "renamed") {
+		t.Fatalf("got %v, want an error that names the plugin `renamed`, which has the file", err)
 	}
 }
 
@@ -129,12 +129,12 @@ func TestAddRefusesAPluginOfADifferentKind(t *testing.T) {
 	for _, install := range []func(context.Context, pluginhost.Options, string) (pluginhost.Addition, error){pluginhost.Add, pluginhost.Upgrade} {
 		_, err := install(t.Context(), options, copyProgram(t, "puppet", "mail-good"))
 		if !errors.Is(err, pluginhost.ErrOtherKind) || !strings.Contains(err.Error(), "good is of kind dns") {
-			t.Errorf("got %v, want an error that names the kind of the plugin good", err)
+			t.Errorf("got %v, want an error that names the kind of the plugin in the catalog", err)
 		}
 	}
 	host, _ := newHost(t, options)
 	if names := host.Names("dns"); len(names) != 1 {
-		t.Errorf("the catalog has the DNS plugins %v, want only good", names)
+		t.Errorf("the catalog has the DNS plugins %v, want only `good`", names)
 	}
 }
 
@@ -144,49 +144,50 @@ func TestAddRefusesAPluginThatStartsTooSlowly(t *testing.T) {
 	file := writeScript(t, `[ "$1" = describe ] && echo '{"name":"script","kind":"mail","version":"1"}' || exec sleep 600`, 0o755)
 	options := pluginhost.Options{Dir: t.TempDir(), Supervision: pluginhost.SupervisionPolicy{StartTimeout: 300 * time.Millisecond}}
 	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "did not start within 300ms") {
-		t.Errorf("got %v, want an error that names the time", err)
+		t.Errorf("got %v, want an error that names StartTimeout", err)
 	}
 }
 
 // TestUpgradeKeepsOldFiles upgrades a plugin five times. The files of the last four versions stay,
-// so that a running service can return to an earlier one, and so does the first file. All other
-// files are deleted. The removal of the plugin deletes the files of all versions.
+// so that a running service can return to an earlier version. The file that Add created also stays,
+// and the file of the second version is deleted. The removal of the plugin deletes the files of all
+// versions.
 func TestUpgradeKeepsOldFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
-	first := copyProgram(t, "puppet", "mail-good")
-	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+	firstProgram := copyProgram(t, "puppet", "mail-good")
+	if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, firstProgram); !errors.Is(err, pluginhost.ErrNotInCatalog) {
 		t.Fatalf("an upgrade of a plugin that is not in the catalog: %v, want ErrNotInCatalog", err)
 	}
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, first); err != nil {
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, firstProgram); err != nil {
 		t.Fatal(err)
 	}
-	previous, want := "mail-good", []string{filepath.Join(dir, "mail-good")}
+	previousFile, wantFiles := "mail-good", []string{filepath.Join(dir, "mail-good")}
 	for _, version := range []string{"second", "third", "fourth", "fifth", "sixth"} {
 		file := copyProgram(t, "puppet", "mail-good")
-		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		opened, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = f.WriteString(version)
-		if err := errors.Join(err, f.Close()); err != nil {
+		_, err = opened.WriteString(version)
+		if err := errors.Join(err, opened.Close()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
-		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previous || got.File != "mail-good-"+got.SHA256[:12] {
-			t.Fatalf("%s: got %+v, %v, want it to replace %s", version, got, err, previous)
+		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previousFile || got.File != "mail-good-"+got.SHA256[:12] {
+			t.Fatalf("%s: got %+v, %v, want it to replace %s", version, got, err, previousFile)
 		}
-		previous = got.File
+		previousFile = got.File
 		if version != "second" {
-			want = append(want, filepath.Join(dir, got.File))
+			wantFiles = append(wantFiles, filepath.Join(dir, got.File))
 		}
 		if repeated, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file); err != nil || repeated.Change != pluginhost.Unchanged {
 			t.Fatalf("%s again: got %+v, %v, want no change", version, repeated, err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
-	slices.Sort(want)
-	if err != nil || !slices.Equal(files, want) {
-		t.Errorf("the files are %v, %v, want %v", files, err, want)
+	slices.Sort(wantFiles)
+	if err != nil || !slices.Equal(files, wantFiles) {
+		t.Errorf("the files are %v, %v, want %v", files, err, wantFiles)
 	}
 	if _, err := pluginhost.Remove(dir, "good"); err != nil {
 		t.Fatal(err)
@@ -198,23 +199,23 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 
 func TestRemoveDeletesPlugins(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"mail-one", "mail-two"} {
+	for _, name := range []string{"mail-removed", "mail-kept"} {
 		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := pluginhost.Remove(dir, "one", "three"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+	if _, err := pluginhost.Remove(dir, "removed", "missing"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
 		t.Fatalf("the removal of a plugin that is not in the catalog: %v, want ErrNotInCatalog", err)
 	}
-	removed, err := pluginhost.Remove(dir, "one")
-	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {
-		t.Fatalf("removed %v, %v, want mail-one", removed, err)
+	removed, err := pluginhost.Remove(dir, "removed")
+	if err != nil || len(removed) != 1 || removed[0].File != "mail-removed" {
+		t.Fatalf("Remove returned %v, %v, want mail-removed", removed, err)
 	}
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})
-	if names := host.Names("mail"); len(names) != 1 || names[0] != "two" {
-		t.Errorf("the plugins are %v, want only two", names)
+	if names := host.Names("mail"); len(names) != 1 || names[0] != "kept" {
+		t.Errorf("the plugins are %v, want only `kept`", names)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "mail-one")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the file is still there: %v", err)
+	if _, err := os.Stat(filepath.Join(dir, "mail-removed")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of the removed plugin: %v, want it to be deleted", err)
 	}
 }

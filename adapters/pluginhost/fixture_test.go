@@ -31,7 +31,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// token is the secret of each connection. It must appear neither in a log nor in an error.
+// token is the secret that tests pass to plugins. It must appear neither in a log nor in an error.
 const token = "canary-7f3a9e51d2"
 
 // testTimeout is how long a test waits for an event. Only a test that hangs reaches it.
@@ -64,8 +64,8 @@ func pluginDir(t testing.TB, plugins ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	var entries []pluginhost.CatalogEntry
-	for _, p := range plugins {
-		name, program, _ := strings.Cut(p, ":")
+	for _, plugin := range plugins {
+		name, program, _ := strings.Cut(plugin, ":")
 		path := testserver.Program(t, "testdata/"+program)
 		if err := os.Symlink(path, filepath.Join(dir, "mail-"+name)); err != nil {
 			t.Fatal(err)
@@ -107,16 +107,16 @@ func (b *logBuffer) String() string {
 
 // countLines returns the number of lines of a log that contain all the texts.
 func countLines(logged *logBuffer, texts ...string) int {
-	n := 0
+	count := 0
 	for line := range strings.Lines(logged.String()) {
 		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
-			n++
+			count++
 		}
 	}
-	return n
+	return count
 }
 
-// waitForLine waits until a log has one line that contains all the texts.
+// waitForLine waits until a log has exactly one line that contains all the texts.
 func waitForLine(t *testing.T, logged *logBuffer, texts ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(testTimeout); countLines(logged, texts...) != 1; time.Sleep(time.Millisecond) {
@@ -143,10 +143,10 @@ func newHost(t *testing.T, options pluginhost.Options) (*pluginhost.Host, *logBu
 	return host, logged
 }
 
-// tenantOf returns a tenant whose calls go to a plugin. misbehaviour is the value of the plugin's
+// tenantOf returns a tenant whose calls go to the plugin with this name. misbehaviour is the value of the plugin's
 // setting `do`, which selects how the plugin puppet misbehaves. With "" the plugin works normally.
-func tenantOf(h *pluginhost.Host, name, misbehaviour string, interceptors ...wire.Interceptor) ports.MailTenant {
-	return h.Mail(name, func(context.Context) (wire.Connection, error) {
+func tenantOf(host *pluginhost.Host, name, misbehaviour string, interceptors ...wire.Interceptor) ports.MailTenant {
+	return host.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{
 			Settings: map[string]string{"do": misbehaviour},
 			Secrets:  map[string]secret.Text{"token": secret.New(token)},
@@ -165,23 +165,23 @@ func logCalls(t *testing.T, logged *logBuffer, name string) wire.Interceptor {
 }
 
 // processID calls a plugin that runs testdata/puppet, and returns the id of its process.
-func processID(t *testing.T, h *pluginhost.Host, name string) int {
+func processID(t *testing.T, host *pluginhost.Host, name string) int {
 	t.Helper()
-	p, err := tenantOf(h, name, "").Profile(t.Context())
+	profile, err := tenantOf(host, name, "").Profile(t.Context())
 	if err != nil {
-		t.Fatalf("%v; status %+v", err, h.Status())
+		t.Fatalf("%v; status %+v", err, host.Status())
 	}
-	n, err := strconv.Atoi(p.Name)
+	pid, err := strconv.Atoi(profile.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+	return pid
 }
 
 // requireRunning calls a plugin that runs testdata/puppet. If no process runs, the call starts one.
-func requireRunning(t *testing.T, h *pluginhost.Host, name string) {
+func requireRunning(t *testing.T, host *pluginhost.Host, name string) {
 	t.Helper()
-	processID(t, h, name)
+	processID(t, host, name)
 }
 
 // waitForExit waits until a process has exited. The process need not be a child of the test.
@@ -195,22 +195,22 @@ func waitForExit(t *testing.T, pid int, timeout time.Duration) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	end := time.Now().Add(timeout)
+	deadline := time.Now().Add(timeout)
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(end)).Milliseconds()))
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(deadline)).Milliseconds()))
 		if err == unix.EINTR {
 			continue
 		}
-		if n == 0 || err != nil {
+		if ready == 0 || err != nil {
 			t.Fatalf("process %d did not end within %s (%v)", pid, timeout, err)
 		}
 		return
 	}
 }
 
-func sendSignal(t *testing.T, pid int, s unix.Signal) {
+func sendSignal(t *testing.T, pid int, signal unix.Signal) {
 	t.Helper()
-	if err := unix.Kill(pid, s); err != nil {
+	if err := unix.Kill(pid, signal); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -233,9 +233,9 @@ func suspend(t *testing.T, pid int) {
 	}
 }
 
-func withTimeout(t *testing.T, d time.Duration) context.Context {
+func withTimeout(t *testing.T, timeout time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }

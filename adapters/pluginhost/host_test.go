@@ -36,32 +36,33 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 	return s.waits[scope]
 }
 
-// TestReplicasShareTheWaitsOfAPlugin starts one plugin under two hosts, as in two replicas of the
-// service. The processes of the plugin share their waits. Other plugins do not have these waits.
+// TestReplicasShareTheWaitsOfAPlugin starts a plugin under two hosts, as in two replicas of the
+// service. Both processes of the plugin have a wait that one of them set. A different plugin does
+// not have the wait.
 func TestReplicasShareTheWaitsOfAPlugin(t *testing.T) {
 	store := &waitStore{waits: map[string]time.Duration{}}
-	dir := pluginDir(t, "one:puppet", "two:puppet")
-	first, _ := newHost(t, pluginhost.Options{Dir: dir, Waits: store})
-	second, _ := newHost(t, pluginhost.Options{Dir: dir, Waits: store})
-	if _, err := tenantOf(first, "one", "make others wait").Profile(t.Context()); err != nil {
+	dir := pluginDir(t, "waiting:puppet", "unaffected:puppet")
+	firstReplica, _ := newHost(t, pluginhost.Options{Dir: dir, Waits: store})
+	secondReplica, _ := newHost(t, pluginhost.Options{Dir: dir, Waits: store})
+	if _, err := tenantOf(firstReplica, "waiting", "make others wait").Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	callsWait := func(name string) string {
 		t.Helper()
-		p, err := tenantOf(second, name, "ask").Profile(t.Context())
+		profile, err := tenantOf(secondReplica, name, "ask").Profile(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.Name
+		return profile.Name
 	}
-	// A plugin does not wait for a host that answers too late, so the question is repeated.
-	for deadline := time.Now().Add(testTimeout); callsWait("one") != "true"; {
+	// A plugin ignores an answer of its host that comes too late, so the test asks repeatedly.
+	for deadline := time.Now().Add(testTimeout); callsWait("waiting") != "true"; {
 		if time.Now().After(deadline) {
-			t.Fatal("the plugin one of the second host does not have the wait of the first host")
+			t.Fatal("the plugin `waiting` of the second replica does not have the wait of the first replica")
 		}
 	}
-	if callsWait("two") != "false" {
-		t.Error("the plugin two has the wait of the plugin one")
+	if callsWait("unaffected") != "false" {
+		t.Error("the plugin `unaffected` has the wait of the plugin `waiting`")
 	}
 }
 
@@ -138,25 +139,25 @@ func TestTelemetryHeadersAreRemovedFromTheOutputOfPlugins(t *testing.T) {
 
 func TestConcurrentCallsStartOneProcess(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	if s := host.Status()[0]; s.State != pluginhost.Idle || s.PID != 0 {
-		t.Fatalf("before the first call: %+v", s)
+	if status := host.Status()[0]; status.State != pluginhost.Idle || status.PID != 0 {
+		t.Fatalf("before the first call: %+v, want no process", status)
 	}
-	var running sync.WaitGroup
+	var callers sync.WaitGroup
 	for range 20 {
-		running.Go(func() {
-			d, err := host.Describe(t.Context(), "puppet")
-			if err != nil || d.Title != "Puppet" || d.Fields[0].Name != "do" || d.Budgets[0].Window != time.Second {
-				t.Errorf("got %+v, %v", d, err)
+		callers.Go(func() {
+			description, err := host.Describe(t.Context(), "puppet")
+			if err != nil || description.Title != "Puppet" || description.Fields[0].Name != "do" || description.Budgets[0].Window != time.Second {
+				t.Errorf("got %+v, %v", description, err)
 			}
 		})
 	}
-	running.Wait()
-	if s := host.Status()[0]; s.State != pluginhost.Running || s.Starts != 1 {
-		t.Fatalf("after 20 concurrent calls: %+v", s)
+	callers.Wait()
+	if status := host.Status()[0]; status.State != pluginhost.Running || status.Starts != 1 {
+		t.Fatalf("after 20 concurrent calls: %+v, want one start", status)
 	}
 }
 
-func TestErrorsKeepTheirOutcomeAcrossTheProcess(t *testing.T) {
+func TestErrorsOfAPluginKeepTheirOutcome(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
 	_, err := tenantOf(host, "puppet", "refuse").Profile(t.Context())
 	var result *outcome.Error
@@ -167,10 +168,10 @@ func TestErrorsKeepTheirOutcomeAcrossTheProcess(t *testing.T) {
 
 func TestConnectionErrorIsReturnedByTheCall(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	m := host.Mail("puppet", func(context.Context) (wire.Connection, error) {
+	mail := host.Mail("puppet", func(context.Context) (wire.Connection, error) {
 		return wire.Connection{}, fault.ServiceUnavailable.With("not configured")
 	})
-	if _, err := m.For("t").Profile(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
+	if _, err := mail.For("t").Profile(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Fatalf("got %v, want service_unavailable", err)
 	}
 	if s := host.Status()[0]; s.State != pluginhost.Idle {
@@ -180,9 +181,9 @@ func TestConnectionErrorIsReturnedByTheCall(t *testing.T) {
 
 func TestRequestIDReachesThePlugin(t *testing.T) {
 	host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet")})
-	p, err := tenantOf(host, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
-	if err != nil || p.DefaultDomain != "req-42" {
-		t.Fatalf("got %+v, %v, want the request id req-42", p, err)
+	profile, err := tenantOf(host, "puppet", "").Profile(ports.WithRequestID(t.Context(), "req-42"))
+	if err != nil || profile.DefaultDomain != "req-42" {
+		t.Fatalf("got %+v, %v, want the request id req-42", profile, err)
 	}
 }
 
@@ -217,7 +218,7 @@ func TestChangedFileIsNeverRun(t *testing.T) {
 		t.Fatal("the changed file was executed")
 	}
 	if s := host.Status()[0]; s.LastError == nil || !strings.Contains(s.LastError.Error(), "SHA-256") {
-		t.Fatalf("the status does not have the reason: %+v", s)
+		t.Fatalf("the status is %+v, want an error about the SHA-256 sum", s)
 	}
 }
 
@@ -247,7 +248,8 @@ func TestInvalidCatalogIsRefused(t *testing.T) {
 	}
 }
 
-// TestDefaultPluginDirIsBesideTheProgram runs a host without Options.Dir.
+// TestDefaultPluginDirIsBesideTheProgram runs a host without Options.Dir, beside a folder "plugins"
+// with an empty catalog.
 func TestDefaultPluginDirIsBesideTheProgram(t *testing.T) {
 	bin := t.TempDir()
 	program, err := os.ReadFile(testserver.Program(t, "testdata/host"))
@@ -260,11 +262,11 @@ func TestDefaultPluginDirIsBesideTheProgram(t *testing.T) {
 	if err := os.Rename(pluginDir(t), filepath.Join(bin, "plugins")); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(withTimeout(t, testTimeout), filepath.Join(bin, "host"), "", "nobody")
-	c.Dir = t.TempDir()
-	output, _ := c.CombinedOutput()
+	command := exec.CommandContext(withTimeout(t, testTimeout), filepath.Join(bin, "host"), "", "nobody")
+	command.Dir = t.TempDir()
+	output, _ := command.CombinedOutput()
 	if !strings.Contains(string(output), "plugin_missing") {
-		t.Fatalf("the host printed: %s", output)
+		t.Fatalf("the host printed %s, want plugin_missing, because it read the empty catalog", output)
 	}
 }
 
@@ -307,6 +309,6 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 		t.Errorf("the operator allows a private host on which nothing listens: %v, want down", err)
 	}
 	if _, err := host.DNS("missing", nil).Check(t.Context()); outcome.KindOf(err) != outcome.Down {
-		t.Errorf("a plugin that is missing: %v, want down", err)
+		t.Errorf("a plugin that is not in the catalog: %v, want down", err)
 	}
 }

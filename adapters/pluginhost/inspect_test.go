@@ -14,11 +14,11 @@ import (
 )
 
 func TestInspectReportsProblems(t *testing.T) {
-	dir := pluginDir(t, "good:puppet", "crashes:puppet", "gone:puppet", "older:puppet", "liar:hostile")
+	dir := pluginDir(t, "good:puppet", "crashes:puppet", "gone:puppet", "misnamed:puppet", "liar:hostile")
 	if err := os.Remove(filepath.Join(dir, "mail-gone")); err != nil {
 		t.Fatal(err)
 	}
-	editCatalog(t, dir, `"file":"mail-older"`, `"file":"mail-good"`)
+	editCatalog(t, dir, `"file":"mail-misnamed"`, `"file":"mail-good"`)
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
 	if err != nil || len(inspections) != 5 {
 		t.Fatalf("got %v, %v, want five inspections", inspections, err)
@@ -29,23 +29,23 @@ func TestInspectReportsProblems(t *testing.T) {
 			problems[inspection.Name] = inspection.Problem.Error()
 		}
 	}
-	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `itself as "good"`, "liar": "mail-liar"} {
+	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "misnamed": `itself as "good"`, "liar": "mail-liar"} {
 		if !strings.Contains(problems[name], want) {
 			t.Errorf("%s: problem %q, want %q in it", name, problems[name], want)
 		}
 	}
 	if problems["good"] != "" || inspections[0].Description.Title != "Puppet" {
-		t.Errorf("the plugin that works: %+v", inspections[0])
+		t.Errorf("the plugin that works: %+v, want its description and no problem", inspections[0])
 	}
 	selected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "good")
 	if err != nil || len(selected) != 1 || selected[0].Problem != nil {
-		t.Errorf("by its name: %+v, %v", selected, err)
+		t.Errorf("inspected by its name: %+v, %v, want only the plugin `good` without a problem", selected, err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
 		t.Errorf("an unknown name: %v, want ErrNotInCatalog", err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no catalog: %v", err)
+		t.Errorf("a folder without a catalog: %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -54,6 +54,6 @@ func TestInspectComparesVersions(t *testing.T) {
 	editCatalog(t, dir, `"version":"1.2.3"`, `"version":"1.2.2"`)
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
 	if err != nil || inspections[0].Problem == nil || !strings.Contains(inspections[0].Problem.Error(), "1.2.3") {
-		t.Fatalf("got %+v, %v, want a problem with the version", inspections, err)
+		t.Fatalf("got %+v, %v, want a problem that names version 1.2.3", inspections, err)
 	}
 }

@@ -27,41 +27,41 @@ import (
 // limit. The call in progress has an unknown outcome, and the next call gets a new process. A
 // different plugin is not affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
-	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
-	firstPID, otherPID := processID(t, host, "eats"), processID(t, host, "other")
+	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "bystander:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
+	firstPID, bystanderPID := processID(t, host, "eats"), processID(t, host, "bystander")
 	if _, err := tenantOf(host, "eats", "eat memory").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
 		t.Fatalf("got %v, want an error of the kind unknown", err)
 	}
 	waitForLine(t, logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, firstPID))
-	if secondPID := processID(t, host, "eats"); secondPID == firstPID {
-		t.Errorf("the process %d still runs", firstPID)
+	if newPID := processID(t, host, "eats"); newPID == firstPID {
+		t.Errorf("the process %d that reached its limit still answers", firstPID)
 	}
-	if pid := processID(t, host, "other"); pid != otherPID {
-		t.Errorf("the other plugin has process %d, before %d", pid, otherPID)
+	if pid := processID(t, host, "bystander"); pid != bystanderPID {
+		t.Errorf("the plugin `bystander` has process %d, want the same process %d", pid, bystanderPID)
 	}
 }
 
 func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	policy := fastRestart
-	policy.UsageInterval = time.Nanosecond // after each call
+	policy.UsageInterval = time.Nanosecond // the host checks the usage after each call
 	host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Limits: wire.Limits{OpenFiles: 100}, Supervision: policy})
 	pid := processID(t, host, "puppet")
-	p, err := tenantOf(host, "puppet", "open files").Profile(t.Context())
+	profile, err := tenantOf(host, "puppet", "open files").Profile(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := strconv.Atoi(p.Name); err != nil || n < 10 || n >= 100 {
-		t.Errorf("it opened %q files, %v", p.Name, err)
+	if opened, err := strconv.Atoi(profile.Name); err != nil || opened < 10 || opened >= 100 {
+		t.Errorf("the plugin opened %q files, %v, want 10 to 99", profile.Name, err)
 	}
-	if secondPID := processID(t, host, "puppet"); secondPID != pid {
-		t.Errorf("the process is %d, before %d", secondPID, pid)
+	if newPID := processID(t, host, "puppet"); newPID != pid {
+		t.Errorf("the plugin has process %d, want the same process %d", newPID, pid)
 	}
 	waitForLine(t, logged, `"plugin has almost reached a limit"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"resource":"open files","used":100,"limit":100`, pid))
 }
 
 // TestLimitsHoldWhileAPluginIsAdded adds a script. Add starts it twice: with the argument describe,
 // and as a plugin. Each time the script waits until the limit of open files is in force. Without
-// the limit it waits until Add gives up.
+// the limit it waits until Add gives up. No system has the limit 57 by default.
 func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
 	seenPath := filepath.Join(t.TempDir(), "seen")
 	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
@@ -69,10 +69,10 @@ echo "limited $1" >> `+seenPath+`
 [ "$1" = describe ] && echo '{"name":"x","kind":"mail","version":"1"}'`, 0o755)
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}}
 	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "does not work with") {
-		t.Errorf("Add: %v", err)
+		t.Errorf("Add: got %v, want an error that the plugin does not work with the service", err)
 	}
 	if text, err := os.ReadFile(seenPath); err != nil || string(text) != "limited describe\nlimited \n" {
-		t.Errorf("the processes wrote %q, %v", text, err)
+		t.Errorf("the processes wrote %q, %v, want one line of each start", text, err)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 	defer func() { _ = unix.Close(fd) }()
 	file := writeScript(t, `[ "$1" = describe ] && ls -l /proc/$$/fd > `+seenPath+`; exit 7`, 0o755)
 	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: filepath.Join(dir, "plugins")}, file); err == nil || !strings.Contains(err.Error(), "exit status 7") {
-		t.Errorf("Add: %v", err)
+		t.Errorf("Add: got %v, want the exit status 7 of the script", err)
 	}
 	files, err := os.ReadFile(seenPath)
 	if err != nil || !strings.Contains(string(files), "0 -> /dev/null") || strings.Contains(string(files), inheritedPath) {
-		t.Errorf("its open files: %v\n%s", err, files)
+		t.Errorf("the script has these open files: %v\n%s\nwant /dev/null as standard input, and not %s", err, files, inheritedPath)
 	}
 }
 
@@ -102,27 +102,27 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 func TestDescribeLeavesNoChildren(t *testing.T) {
 	for name, lastCommand := range map[string]string{"describe is cancelled": "wait", "describe ends": "echo '{}'"} {
 		t.Run(name, func(t *testing.T) {
-			started := filepath.Join(t.TempDir(), "started")
-			file := writeScript(t, "sleep 600 >/dev/null 2>&1 & echo $! > "+started+".new; mv "+started+".new "+started+"; "+lastCommand, 0o755)
+			startedPath := filepath.Join(t.TempDir(), "started")
+			file := writeScript(t, "sleep 600 >/dev/null 2>&1 & echo $! > "+startedPath+".new; mv "+startedPath+".new "+startedPath+"; "+lastCommand, 0o755)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			ended := make(chan struct{})
+			addEnded := make(chan struct{})
 			go func() {
-				defer close(ended)
+				defer close(addEnded)
 				_, _ = pluginhost.Add(ctx, pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}, file)
 			}()
 			if lastCommand != "wait" {
-				<-ended
+				<-addEnded
 			}
-			var text []byte
-			for deadline := time.Now().Add(testTimeout); text == nil; time.Sleep(time.Millisecond) {
-				if text, _ = os.ReadFile(started); text == nil && time.Now().After(deadline) {
+			var childID []byte
+			for deadline := time.Now().Add(testTimeout); childID == nil; time.Sleep(time.Millisecond) {
+				if childID, _ = os.ReadFile(startedPath); childID == nil && time.Now().After(deadline) {
 					t.Fatal("describe did not start its child")
 				}
 			}
 			cancel()
-			<-ended
-			child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			<-addEnded
+			child, err := strconv.Atoi(strings.TrimSpace(string(childID)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,14 +131,15 @@ func TestDescribeLeavesNoChildren(t *testing.T) {
 	}
 }
 
-// TestFailedDescriptionIsExplained adds a script that needs a second file. The error contains the
-// last line that the script printed, and names the manifest.
+// TestFailedDescriptionIsExplained adds a script that fails like a program without its second file.
+// The error contains the last line with text that the script printed. It also says that a plugin of
+// several files needs a manifest.
 func TestFailedDescriptionIsExplained(t *testing.T) {
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
-	script := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`
-	_, err := pluginhost.Add(t.Context(), options, writeScript(t, script, 0o755))
+	failingScript := `i=0; while [ $i -lt 200 ]; do echo "a long traceback" >&2; i=$((i+1)); done; printf 'no module "x"\n\n' >&2; exit 1`
+	_, err := pluginhost.Add(t.Context(), options, writeScript(t, failingScript, 0o755))
 	if want := `exit status 1: "no module \"x\""; a plugin of several files needs a manifest`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("Add: %v", err)
+		t.Errorf("Add: got %v, want an error with %s", err, want)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestFailedDescriptionIsExplained(t *testing.T) {
 func TestEndlessDescriptionIsRefused(t *testing.T) {
 	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
 	if _, err := pluginhost.Add(t.Context(), options, writeScript(t, "yes", 0o755)); err == nil || !strings.Contains(err.Error(), "is longer than") {
-		t.Errorf("Add: %v", err)
+		t.Errorf("Add: got %v, want an error that the description is too long", err)
 	}
 }
 
@@ -155,23 +156,23 @@ const testUser = 61_234
 
 // TestPluginThatForksReachesItsLimit runs a host as a user that is not root, because the kernel
 // does not limit root. The plugin starts processes until it fails. The host, which has the same
-// user, can still start another plugin. All processes end when the host stops.
+// user, can still start the plugin `bystander`. All processes end when the host stops.
 func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process of another user")
 	}
-	dir := pluginDir(t, "forks:puppet", "other:puppet")
+	dir := pluginDir(t, "forks:puppet", "bystander:puppet")
 	shared := shareWithEveryone(t, dir, testserver.Program(t, "testdata/host"))
-	cmd := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "other")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
-	cmd.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
+	hostCommand := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "bystander")
+	hostCommand.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
+	hostCommand.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
 	logged := &logBuffer{}
-	cmd.Stderr = logged
-	stdout, err := cmd.StdoutPipe()
+	hostCommand.Stderr = logged
+	stdout, err := hostCommand.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := hostCommand.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -182,11 +183,11 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	lines := bufio.NewScanner(stdout)
 	var printed []int
 	for len(printed) < 2 && lines.Scan() {
-		n, err := strconv.Atoi(lines.Text())
+		number, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			t.Fatalf("the host printed %q", lines.Text())
 		}
-		printed = append(printed, n)
+		printed = append(printed, number)
 	}
 	// The limit allows hostProcesses processes more than the user has when the plugin starts (see
 	// wire.Limits).
@@ -194,11 +195,11 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		t.Fatalf("the host printed %v, want the number of processes that the first plugin started, at most %d, and the id of the second plugin's process", printed, hostProcesses)
 	}
 	if running := processesOf(t, testUser); len(running) < printed[0] {
-		t.Errorf("the user has the processes %v", running)
+		t.Errorf("the user has the processes %v, want at least %d", running, printed[0])
 	}
-	waitForLine(t, logged, `"plugin has almost reached a limit"`, "plugin=forks", "resource=processes", "limit=64")
-	sendSignal(t, cmd.Process.Pid, unix.SIGTERM)
-	if err := cmd.Wait(); err != nil {
+	waitForLine(t, logged, `"plugin has almost reached a limit"`, "plugin=forks", "resource=processes", fmt.Sprintf("limit=%d", hostProcesses))
+	sendSignal(t, hostCommand.Process.Pid, unix.SIGTERM)
+	if err := hostCommand.Wait(); err != nil {
 		t.Error(err)
 	}
 	for _, pid := range processesOf(t, testUser) {
@@ -214,9 +215,9 @@ func processesOf(t *testing.T, user uint32) []int {
 		t.Fatal(err)
 	}
 	var pids []int
-	for _, f := range files {
-		info, err := f.Info()
-		pid, pidErr := strconv.Atoi(f.Name())
+	for _, folder := range files {
+		info, err := folder.Info()
+		pid, pidErr := strconv.Atoi(folder.Name())
 		if err == nil && pidErr == nil && info.Sys().(*syscall.Stat_t).Uid == user {
 			pids = append(pids, pid)
 		}
@@ -260,8 +261,8 @@ func shareWithEveryone(t *testing.T, plugins, program string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		copyFile(filepath.Join(plugins, f.Name()), filepath.Join(shared, "plugins", f.Name()))
+	for _, file := range files {
+		copyFile(filepath.Join(plugins, file.Name()), filepath.Join(shared, "plugins", file.Name()))
 	}
 	copyFile(program, filepath.Join(shared, "host"))
 	return shared

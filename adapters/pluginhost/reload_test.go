@@ -61,8 +61,8 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	newPID := processID(t, host, "puppet")
-	if s := host.Status()[0]; newPID == oldPID || s.Version != "2.0.0" || s.PID != newPID {
-		t.Fatalf("process %d after %d, status %+v", newPID, oldPID, s)
+	if status := host.Status()[0]; newPID == oldPID || status.Version != "2.0.0" || status.PID != newPID {
+		t.Fatalf("process %d after %d, status %+v, want a new process of version 2.0.0", newPID, oldPID, status)
 	}
 	select {
 	case err := <-callErr:
@@ -75,17 +75,17 @@ func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
 	cancel()
 	<-callErr
 	waitForExit(t, oldPID, testTimeout)
-	if s := host.Status()[0]; s.ConsecutiveFailures != 0 || s.PID != newPID {
-		t.Errorf("the exit of the old process counts as a failure: %+v", s)
+	if status := host.Status()[0]; status.ConsecutiveFailures != 0 || status.PID != newPID {
+		t.Errorf("after the exit of the old process: %+v, want no failure and the new process", status)
 	}
-	if d, err := host.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
-		t.Errorf("the plugin describes itself as version %s, %v, want 2.0.0", d.Version, err)
+	if description, err := host.Describe(t.Context(), "puppet"); err != nil || description.Version != "2.0.0" {
+		t.Errorf("the plugin describes itself as version %s, %v, want 2.0.0", description.Version, err)
 	}
 }
 
-// TestUnhealthyUpgradeIsRejected offers versions that do not start, or that report a different
-// version than the catalog. The old process keeps its calls, and a rejected version is not tried
-// again.
+// TestUnhealthyUpgradeIsRejected offers a version that does not start, and a version that reports a
+// different number than the catalog. The old process keeps its calls. The version that does not
+// start is not started again.
 func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	host, logged := newHost(t, pluginhost.Options{Dir: dir})
@@ -93,21 +93,21 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	for range 2 {
 		offerVersion(t, dir, "2.0.0-crashes")
 		_ = host.Reload()
-		if s := host.Status()[0]; processID(t, host, "puppet") != oldPID || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
-			t.Fatalf("the status is %+v, want the running version 1.2.3 with an error, in the same process", s)
+		if status := host.Status()[0]; processID(t, host, "puppet") != oldPID || status.Version != "1.2.3" || status.LastError == nil || status.State != pluginhost.Running {
+			t.Fatalf("the status is %+v, want the running version 1.2.3 with an error, in the same process", status)
 		}
 	}
-	if n := strings.Count(logged.String(), "the new version is not healthy"); n != 1 {
-		t.Errorf("the rejected version was tried %d times", n)
+	if attempts := strings.Count(logged.String(), "the new version is not healthy"); attempts != 1 {
+		t.Errorf("the rejected version was started %d times, want once", attempts)
 	}
 	offerVersion(t, dir, "3.0.0")
 	editCatalog(t, dir, `"3.0.0"`, `"3.0.1"`) // the program reports a different version
 	if err := host.Reload(); err == nil || !strings.Contains(err.Error(), "3.0.1") {
-		t.Errorf("a version that describes itself differently: %v", err)
+		t.Errorf("a program of version 3.0.0 that the catalog lists as 3.0.1: got %v, want an error that names 3.0.1", err)
 	}
 	offerVersion(t, dir, "3.0.0")
 	if err := host.Reload(); err != nil || processID(t, host, "puppet") == oldPID {
-		t.Errorf("a healthy version after a rejected one: %v", err)
+		t.Errorf("a healthy version after a rejected version: %v, want a new process", err)
 	}
 }
 
@@ -124,14 +124,14 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 		t.Fatalf("%v, %+v, want the new version running", err, host.Status())
 	}
 	if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
-		t.Fatalf("the call that ended the new version: %v", err)
+		t.Fatalf("the call that ended the new version: %v, want an error of the kind unknown", err)
 	}
 	for host.Status()[0].Version != "1.2.3" {
 		time.Sleep(time.Millisecond) // until the exit is recorded
 	}
 	requireRunning(t, host, "puppet")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
-		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
+		t.Errorf("a reload after the rejection: %v, %+v, want version 1.2.3", err, host.Status())
 	}
 }
 
@@ -182,20 +182,20 @@ func TestUpgradeWithoutPreviousFilesIsRestarted(t *testing.T) {
 				t.Fatalf("%v, %+v, want the new version running", err, host.Status())
 			}
 			if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
-				t.Fatalf("the call that ended the new version: %v", err)
+				t.Fatalf("the call that ended the new version: %v, want an error of the kind unknown", err)
 			}
 			for host.Status()[0].LastError == nil {
 				time.Sleep(time.Millisecond) // until the exit is recorded
 			}
 			for {
-				d, err := host.Describe(t.Context(), "puppet")
+				description, err := host.Describe(t.Context(), "puppet")
 				var result *outcome.Error
 				if errors.As(err, &result) && result.Cause == "plugin_restarting" && host.Status()[0].ConsecutiveFailures == 1 {
 					time.Sleep(time.Millisecond) // until the delay of the restart has passed
 					continue
 				}
-				if err != nil || d.Version != version {
-					t.Errorf("the plugin runs version %q, %v, want the new version again", d.Version, err)
+				if err != nil || description.Version != version {
+					t.Errorf("the plugin runs version %q, %v, want the new version again", description.Version, err)
 				}
 				return
 			}
@@ -218,14 +218,14 @@ func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
 	suspend(t, host.Status()[0].PID)
 	for range 3 {
 		if _, err := tenantOf(host, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond)); outcome.KindOf(err) != outcome.Unknown {
-			t.Fatalf("a call of the new version: %v", err)
+			t.Fatalf("a call of the suspended version: %v, want an error of the kind unknown", err)
 		}
 	}
 	waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`)
 	waitForLine(t, logged, `"the new version failed before it answered a call`, `"plugin":"puppet"`, `"version":"1.2.3"`, `"rejected":"2.0.0"`)
 	requireRunning(t, host, "puppet")
 	if err := host.Reload(); err != nil || host.Status()[0].Version != "1.2.3" {
-		t.Errorf("the rejected version is back: %v, %+v", err, host.Status())
+		t.Errorf("a reload after the rejection: %v, %+v, want version 1.2.3", err, host.Status())
 	}
 }
 
@@ -248,23 +248,23 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	waitForExit(t, oldPID, testTimeout)
 	var result *outcome.Error
 	if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Cause != "plugin_missing" {
-		t.Errorf("a call of the removed plugin: %v", err)
+		t.Errorf("a call of the removed plugin: %v, want the cause plugin_missing", err)
 	}
 	if names := host.Names("mail"); len(names) != 0 || len(host.Status()) != 0 {
-		t.Errorf("the host still has the plugin: %v %v", names, host.Status())
+		t.Errorf("after the removal the host has the plugins %v and the status %v, want none", names, host.Status())
 	}
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for len(host.Names("mail")) == 0 {
-		time.Sleep(time.Millisecond) // until Watch has noticed
+		time.Sleep(time.Millisecond) // until Watch has read the catalog
 	}
 	requireRunning(t, host, "puppet")
 }
 
-// TestPluginOfAnotherKindIsRemoved changes the kind of a plugin in the catalog. The process of the
-// old kind gets no further calls and is stopped.
-func TestPluginOfAnotherKindIsRemoved(t *testing.T) {
+// TestPluginOfADifferentKindIsRemoved changes the kind of a plugin in the catalog. The host stops the
+// process, and then has the plugin in neither kind.
+func TestPluginOfADifferentKindIsRemoved(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})
 	oldPID := processID(t, host, "puppet")
@@ -275,20 +275,21 @@ func TestPluginOfAnotherKindIsRemoved(t *testing.T) {
 	}
 	waitForExit(t, oldPID, testTimeout)
 	if names := slices.Concat(host.Names("mail"), host.Names("dns")); len(names) != 0 {
-		t.Errorf("the host still has the plugin: %v", names)
+		t.Errorf("the host has the plugins %v, want none", names)
 	}
 }
 
-// TestCloseDoesNotWaitForADrainingProcess closes the host while a replaced process has a call.
+// TestCloseDoesNotWaitForADrainingProcess closes the host while a replaced process still executes a
+// call.
 func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
 	policy := fastRestart
 	policy.DrainTimeout = time.Hour
 	dir := pluginDir(t, "puppet:puppet")
 	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
 	oldPID := processID(t, host, "puppet")
-	ended := make(chan struct{})
+	callEnded := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(callEnded)
 		_, _ = tenantOf(host, "puppet", "hang").Profile(t.Context())
 	}()
 	for callsInProgress(host) == 0 {
@@ -300,7 +301,7 @@ func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
 	}
 	host.Close()
 	waitForExit(t, oldPID, testTimeout)
-	<-ended
+	<-callEnded
 }
 
 // TestCloseEndsAnUpgradeInProgress closes the host while Reload starts a new version that does not
@@ -340,9 +341,9 @@ func waitForProcess(t *testing.T, name string) int {
 			}
 		}
 	}
-	t.Fatalf("no process has the name %s", name)
+	t.Fatalf("no process with the name %s started within %s", name, testTimeout)
 	return 0
 }
 
-// callsInProgress returns the number of calls of the plugin puppet.
-func callsInProgress(h *pluginhost.Host) int { return h.Status()[0].Calls }
+// callsInProgress returns the number of calls that the running process of the only plugin executes.
+func callsInProgress(host *pluginhost.Host) int { return host.Status()[0].Calls }

@@ -36,15 +36,15 @@ func TestHungPluginIsReplaced(t *testing.T) {
 		for call := range 3 {
 			_, err := tenantOf(host, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond))
 			if outcome.KindOf(err) != outcome.Unknown {
-				t.Fatalf("round %d, call %d: %v", round, call, err)
+				t.Fatalf("round %d, call %d: %v, want an error of the kind unknown", round, call, err)
 			}
 		}
 		waitForExit(t, suspendedPID, testTimeout)
 		if newPID := processID(t, host, "puppet"); newPID == suspendedPID {
-			t.Fatal("the same process answers")
+			t.Fatalf("round %d: the killed process %d answers", round, suspendedPID)
 		}
 		if s := host.Status()[0]; s.Hangs != round+1 || s.Starts != round+2 {
-			t.Fatalf("round %d: %+v", round, s)
+			t.Fatalf("round %d: %+v, want %d hangs and %d starts", round, s, round+1, round+2)
 		}
 		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, suspendedPID))
 		waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"exit":"signal: killed"`, suspendedPID))
@@ -67,7 +67,7 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 }
 
 func TestCrashLoopStopsRestarts(t *testing.T) {
-	for _, tc := range []struct{ name, spec, misbehaviour, reason string }{
+	for _, tc := range []struct{ name, plugin, misbehaviour, wantReason string }{
 		{"dies at its start", "crashes:puppet", "", "; the process had ended: exit status 3"},
 		{"dies before it describes itself", "quitter:hostile", "", "; the process had ended: exit status 5"},
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
@@ -75,14 +75,14 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			policy := fastRestart
 			policy.Cooldown = time.Hour // does not end during the test
-			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tc.spec), Supervision: policy})
-			name, _, _ := strings.Cut(tc.spec, ":")
+			host, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tc.plugin), Supervision: policy})
+			name, _, _ := strings.Cut(tc.plugin, ":")
 			deadline := time.Now().Add(testTimeout)
 			var callErr *outcome.Error
 			for callErr == nil || callErr.Cause != "plugin_crash_loop" {
 				_, err := tenantOf(host, name, tc.misbehaviour).Profile(t.Context())
 				if !errors.As(err, &callErr) || time.Now().After(deadline) {
-					t.Fatalf("got %v; status %+v", err, host.Status())
+					t.Fatalf("got %v, want the cause plugin_crash_loop; status %+v", err, host.Status())
 				}
 				if callErr.Kind == outcome.Down {
 					wait, cancel := context.WithTimeout(t.Context(), min(callErr.RetryAfter, time.Second))
@@ -91,13 +91,13 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 				}
 			}
 			if callErr.Kind != outcome.Down || callErr.RetryAfter < 30*time.Minute {
-				t.Fatalf("in the crash loop: %+v", callErr)
+				t.Fatalf("in the crash loop: %+v, want an error of the kind down that can be retried after the cooldown", callErr)
 			}
 			s := host.Status()[0]
 			if s.State != pluginhost.CrashLoop || s.ConsecutiveFailures != 5 || s.LastError == nil || s.PID != 0 {
-				t.Fatalf("status %+v", s)
+				t.Fatalf("status %+v, want a crash loop after 5 failures, and no process", s)
 			}
-			if countLines(logged, `"plugin failed"`, `"plugin":"`+name+`"`, tc.reason, `"crash_loop":true`) != 1 {
+			if countLines(logged, `"plugin failed"`, `"plugin":"`+name+`"`, tc.wantReason, `"crash_loop":true`) != 1 {
 				t.Fatalf("the log does not report the crash loop:\n%s", logged)
 			}
 		})
@@ -112,7 +112,7 @@ func TestPluginInCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 		policy.CrashLimit, policy.Cooldown = 1, cooldown
 		host, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 		if _, err := tenantOf(host, "puppet", "exit").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
-			t.Fatalf("a call that ends the process: %v", err)
+			t.Fatalf("a call that ends the process: %v, want an error of the kind unknown", err)
 		}
 		for s := host.Status()[0]; s.ConsecutiveFailures == 0; s = host.Status()[0] {
 			time.Sleep(time.Millisecond) // until the exit is recorded
@@ -122,19 +122,19 @@ func TestPluginInCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 	coolingHost := crashLooping(time.Hour)
 	var callErr *outcome.Error
 	if _, err := tenantOf(coolingHost, "puppet", "").Profile(t.Context()); !errors.As(err, &callErr) || callErr.Kind != outcome.Down || callErr.RetryAfter <= 0 {
-		t.Fatalf("a call during the cooldown: %v", err)
+		t.Fatalf("a call during the cooldown: %v, want an error of the kind down with a time to retry", err)
 	}
 	cooledHost := crashLooping(50 * time.Millisecond)
 	time.Sleep(50 * time.Millisecond)
 	requireRunning(t, cooledHost, "puppet")
 	if s := cooledHost.Status()[0]; s.State != pluginhost.Running || s.ConsecutiveFailures != 0 || s.Starts != 2 {
-		t.Fatalf("status %+v", s)
+		t.Fatalf("status %+v, want a running process after 2 starts and no failure", s)
 	}
 }
 
 // TestProcessKilledUnderLoadIsReplaced kills the process while calls are in progress, 8 times, or
-// 40 times when TENANTRY_SOAK is set. The outcome of such a call is unknown, because the provider
-// may have acted. Each killed process is replaced.
+// 40 times when TENANTRY_SOAK is set. A call that the kill interrupts has an unknown outcome, because
+// the provider may have acted. Each killed process is replaced.
 func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	kills := 8
 	if soak.Enabled() {
@@ -170,7 +170,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 				break
 			}
 			if time.Since(killedAt) > testTimeout {
-				t.Fatalf("no call was answered after a kill: %v", err)
+				t.Fatalf("no call was answered within %s after a kill: %v", testTimeout, err)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	callers.Wait()
 	s := host.Status()[0]
 	if s.Starts != kills+1 || s.State != pluginhost.Running {
-		t.Fatalf("status %+v", s)
+		t.Fatalf("status %+v, want a running process after %d starts", s, kills+1)
 	}
 	t.Logf("%d answered, %d unknown", answered.Load(), unknown.Load())
 }
@@ -197,8 +197,8 @@ func TestKillIsNotACrash(t *testing.T) {
 		}
 	}
 	requireRunning(t, host, "puppet")
-	if n := countLines(logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"signal: killed"`); n != policy.CrashLimit+1 {
-		t.Errorf("the log reports %d exits, want one for each kill:\n%s", n, logged)
+	if exits := countLines(logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"signal: killed"`); exits != policy.CrashLimit+1 {
+		t.Errorf("the log reports %d exits, want %d:\n%s", exits, policy.CrashLimit+1, logged)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestStartTimesOut(t *testing.T) {
 		t.Fatalf("got %v, want an error of the kind down", err)
 	}
 	if s := host.Status()[0]; !strings.Contains(s.LastError.Error(), "start") {
-		t.Fatalf("status %+v", s)
+		t.Fatalf("status %+v, want an error about the start", s)
 	}
 }
 
@@ -227,34 +227,34 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 	}
 }
 
-// TestPluginsExitWhenTheHostIsKilled checks that all plugins exit after a SIGKILL of the host. One
-// of the plugins is suspended.
+// TestPluginsExitWhenTheHostIsKilled checks that two plugins exit after a SIGKILL of their host. One
+// of them is suspended.
 func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
-	dir := pluginDir(t, "one:puppet", "two:puppet")
-	cmd := exec.Command(testserver.Program(t, "testdata/host"), dir, "one", "two")
-	stdout, err := cmd.StdoutPipe()
+	dir := pluginDir(t, "active:puppet", "suspended:puppet")
+	hostCommand := exec.Command(testserver.Program(t, "testdata/host"), dir, "active", "suspended")
+	stdout, err := hostCommand.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := hostCommand.Start(); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(stdout)
 	var pids []int
 	for len(pids) < 2 && lines.Scan() {
-		n, err := strconv.Atoi(lines.Text())
+		pid, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			t.Fatalf("the host printed %q", lines.Text())
 		}
-		pids = append(pids, n)
+		pids = append(pids, pid)
 	}
 	suspend(t, pids[1])
-	if err := cmd.Process.Kill(); err != nil {
+	if err := hostCommand.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait()
-	for _, p := range pids {
-		waitForExit(t, p, testTimeout)
+	_ = hostCommand.Wait()
+	for _, pid := range pids {
+		waitForExit(t, pid, testTimeout)
 	}
 }
 
@@ -262,18 +262,18 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	defer leaks.Verify(t)()
 	policy := fastRestart
 	policy.StopGrace = 200 * time.Millisecond // a suspended process exits only when it is killed
-	host, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(t, "one:puppet", "two:puppet"), Supervision: policy})
+	host, err := pluginhost.New(pluginhost.Options{Dir: pluginDir(t, "active:puppet", "suspended:puppet"), Supervision: policy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid1, pid2 := processID(t, host, "one"), processID(t, host, "two")
-	suspend(t, pid2)
+	activePID, suspendedPID := processID(t, host, "active"), processID(t, host, "suspended")
+	suspend(t, suspendedPID)
 	host.Close()
-	waitForExit(t, pid1, 0)
-	waitForExit(t, pid2, 0)
-	_, err = tenantOf(host, "one", "").Profile(t.Context())
+	waitForExit(t, activePID, 0)
+	waitForExit(t, suspendedPID, 0)
+	_, err = tenantOf(host, "active", "").Profile(t.Context())
 	if outcome.KindOf(err) != outcome.Down || host.Status()[0].State != pluginhost.Closed {
-		t.Fatalf("after Close: %v", err)
+		t.Fatalf("a call after Close: %v, status %+v, want an error of the kind down and a closed plugin", err, host.Status()[0])
 	}
 }
 
@@ -299,7 +299,7 @@ func TestCloseDoesNotWaitForAStartingProcess(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(testTimeout):
-		t.Fatal("Close waits for the start")
+		t.Fatalf("Close did not return within %s", testTimeout)
 	}
 	if err := <-callErr; outcome.KindOf(err) != outcome.Down {
 		t.Errorf("the call that waited for the start: %v, want an error of the kind down", err)
