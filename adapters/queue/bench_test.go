@@ -39,18 +39,18 @@ func BenchmarkJobs(b *testing.B) {
 	b.Run("bare", benchBareRiver)
 }
 
-func benchWorker(b *testing.B, w ports.Worker) {
+func benchWorker(b *testing.B, worker ports.Worker) {
 	wakeups := make([]ports.Wakeup, b.N)
 	for i := range wakeups {
 		wakeups[i] = ports.Wakeup{Kind: "job", ID: fmt.Sprint(i), Account: access.AccountID(fmt.Sprint("ann-", i%50))}
 	}
-	if err := w.Wake(b.Context(), wakeups...); err != nil {
+	if err := worker.Wake(b.Context(), wakeups...); err != nil {
 		b.Fatal(err)
 	}
 	var handled sync.WaitGroup
 	handled.Add(b.N)
 	b.ResetTimer()
-	err := w.Start(b.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+	err := worker.Start(b.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 		handled.Done()
 		return nil
 	}}})

@@ -56,27 +56,27 @@ func newMigratedDatabase(t testing.TB) (url string) {
 // openRiver opens a River queue that is stopped and closed when the test ends.
 func openRiver(t testing.TB, url string, options queue.Options) *queue.River {
 	t.Helper()
-	r, err := queue.OpenRiver(t.Context(), url, options)
+	river, err := queue.OpenRiver(t.Context(), url, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 		defer cancel()
-		if err := r.Close(ctx); err != nil {
+		if err := river.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	stopAtCleanup(t, r)
-	return r
+	stopAtCleanup(t, river)
+	return river
 }
 
-// stopAtCleanup stops a worker when the test ends. The test may have stopped it already.
-func stopAtCleanup(t testing.TB, w ports.Worker) {
+// stopAtCleanup stops a worker when the test ends. The test may already have stopped the worker.
+func stopAtCleanup(t testing.TB, worker ports.Worker) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 		defer cancel()
-		if err := w.Stop(ctx); err != nil {
+		if err := worker.Stop(ctx); err != nil {
 			t.Error(err)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestNextRunHasAMonotonicTime checks that the due time of the next run has a monotonic clock
-// reading. A clock that is set back then does not delay the run in Local.
+// reading. With it, Local does not delay the run when the clock is set back.
 func TestNextRunHasAMonotonicTime(t *testing.T) {
 	const every = time.Minute
 	for name, at := range map[string]time.Time{"due in the past": time.Now().Add(-time.Second), "due in the future": time.Now().Add(every)} {
@@ -40,42 +40,43 @@ func TestNextRunHasAMonotonicTime(t *testing.T) {
 // TestOnlyFailuresOfAHandlerDelayItsRetry checks that the stop of a worker and an unknown kind do
 // not count as failures. A failure would lengthen the delay of the next retry.
 func TestOnlyFailuresOfAHandlerDelayItsRetry(t *testing.T) {
-	fail := func(context.Context, ports.Wakeup) error { return errors.New("away") }
+	const earlierFailures = 3
+	failingHandler := func(context.Context, ports.Wakeup) error { return errors.New("away") }
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for _, tc := range []struct {
 		name   string
 		ctx    context.Context
 		byKind handlers
-		want   int
+		want   int // the number of failures after the call
 	}{
-		{"the handler fails", t.Context(), handlers{"sweep": fail}, 4},
-		{"the worker stops", stopped, handlers{"sweep": fail}, 3},
-		{"the kind is unknown", t.Context(), nil, 3},
+		{"the handler fails", t.Context(), handlers{"sweep": failingHandler}, earlierFailures + 1},
+		{"the worker stops", stopped, handlers{"sweep": failingHandler}, earlierFailures},
+		{"the kind is unknown", t.Context(), nil, earlierFailures},
 		{"the handler succeeds", t.Context(), handlers{"sweep": func(context.Context, ports.Wakeup) error { return nil }}, 0},
 	} {
-		o := Options{Log: slog.New(slog.DiscardHandler), HandlerTimeout: time.Hour, RetryDelay: time.Second}
-		if got := o.handle(tc.ctx, tc.byKind, ports.Wakeup{Kind: "sweep"}, 3); got.failures != tc.want {
+		options := Options{Log: slog.New(slog.DiscardHandler), HandlerTimeout: time.Hour, RetryDelay: time.Second}
+		if got := options.handle(tc.ctx, tc.byKind, ports.Wakeup{Kind: "sweep"}, earlierFailures); got.failures != tc.want {
 			t.Errorf("%s: %d failures, want %d", tc.name, got.failures, tc.want)
 		}
 	}
 }
 
-// TestPanicOfARoundLosesNoEndedHandler lets a round panic while a handler waits until its end is
-// stored.
+// TestPanicOfARoundLosesNoEndedHandler lets a round of the admission panic while a handler waits
+// until its end is stored.
 func TestPanicOfARoundLosesNoEndedHandler(t *testing.T) {
 	ended := &endedHandler{recorded: make(chan struct{})}
-	a := newAdmission(nil, nil, Options{Log: slog.New(slog.DiscardHandler)}) // without a pool, each round panics
-	a.ended = []*endedHandler{ended}
-	if _, err := a.guardedRound(t.Context()); err == nil {
-		t.Error("a round without a database succeeds")
+	admission := newAdmission(nil, nil, Options{Log: slog.New(slog.DiscardHandler)}) // without a pool, each round panics
+	admission.ended = []*endedHandler{ended}
+	if _, err := admission.guardedRound(t.Context()); err == nil {
+		t.Error("a round without a pool returned no error")
 	}
 	select {
 	case <-ended.recorded:
-		t.Error("the end of the handler counts as stored")
+		t.Error("the end of the handler counts as stored, although the round failed")
 	default:
 	}
-	if len(a.ended) != 1 {
-		t.Errorf("%d handlers wait for the next round, want 1", len(a.ended))
+	if len(admission.ended) != 1 {
+		t.Errorf("%d handlers wait for the next round, want 1", len(admission.ended))
 	}
 }

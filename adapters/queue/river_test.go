@@ -35,17 +35,17 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	}
 	// Three replicas migrate at the same time.
 	var migrations sync.WaitGroup
-	ran := make([][]string, 3)
-	for i := range ran {
+	ranByReplica := make([][]string, 3)
+	for replica := range ranByReplica {
 		migrations.Go(func() {
 			var err error
-			if ran[i], err = queue.Migrate(t.Context(), url); err != nil {
+			if ranByReplica[replica], err = queue.Migrate(t.Context(), url); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	migrations.Wait()
-	if got := slices.Concat(ran...); !slices.Equal(got, missing) {
+	if got := slices.Concat(ranByReplica...); !slices.Equal(got, missing) {
 		t.Errorf("the migrations %v ran, want %v", got, missing)
 	}
 	if missing, err := queue.PendingMigrations(t.Context(), url); err != nil || len(missing) > 0 {
@@ -117,7 +117,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"more handlers than River allows": {MaxHandlers: 10_001},
 	} {
 		if _, err := queue.NewLocal(options); err == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("%s: got no error, want a refusal", name)
 		}
 	}
 }
@@ -134,30 +134,30 @@ func TestPeriodicWorkRunsOnceForAllReplicas(t *testing.T) {
 	queuecontract.QueuePeriodic(t, 8, replicas...)
 }
 
-// TestFailingPeriodicWorkDoesNotPileUp checks that work that always fails has one wake-up, and that
-// it runs again at each multiple of its interval at the latest.
+// TestFailingPeriodicWorkDoesNotPileUp checks periodic work whose runs all fail. At most one of its
+// wake-ups waits, and the work runs again at the next multiple of its interval, without a retry.
 func TestFailingPeriodicWorkDoesNotPileUp(t *testing.T) {
 	t.Parallel()
 	options := contractOptions
 	options.RetryDelay = time.Minute // no retry is due during the test
 	options.HandlerTimeout, options.RescueAfter = hangTimeout, 2*hangTimeout
-	r := openRiver(t, newMigratedDatabase(t), options)
+	replica := openRiver(t, newMigratedDatabase(t), options)
 	runs := make(chan bool, 1000)
 	failing := ports.Periodic{Kind: "sweep", Every: 500 * time.Millisecond, Do: func(context.Context) error {
 		runs <- true
 		return errors.New("the sweep failed")
 	}}
-	if err := r.Start(t.Context(), ports.Work{Periodic: []ports.Periodic{failing}}); err != nil {
+	if err := replica.Start(t.Context(), ports.Work{Periodic: []ports.Periodic{failing}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
 		select {
 		case <-runs:
 		case <-time.After(hangTimeout):
-			t.Fatal("the failing work does not run again at the next multiple of its interval")
+			t.Fatalf("the failing work did not run again within %s", hangTimeout)
 		}
 	}
-	backlog, err := r.Backlog(t.Context())
+	backlog, err := replica.Backlog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func TestFailingPeriodicWorkDoesNotPileUp(t *testing.T) {
 	}
 }
 
-// TestWakingDoesNotDeadlockWithHandlersThatEnd wakes the same jobs again and again while their
-// handlers end, and checks that PostgreSQL has ended no transaction because of a deadlock.
+// TestWakingDoesNotDeadlockWithHandlersThatEnd wakes the same jobs repeatedly while their handlers
+// end. PostgreSQL must end no transaction because of a deadlock.
 func TestWakingDoesNotDeadlockWithHandlersThatEnd(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)
@@ -197,25 +197,26 @@ func TestWakingDoesNotDeadlockWithHandlersThatEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	// The statistics have all deadlocks when the server processes of the replicas have ended.
+	// A server process reports its deadlocks at its end, so the test waits until those of the replicas
+	// have ended.
 	for deadline := time.Now().Add(hangTimeout); ; <-time.After(10 * time.Millisecond) {
-		var others, deadlocks int
+		var openConnections, deadlocks int
 		if err := admin.QueryRow(t.Context(), `
 			SELECT deadlocks, (SELECT count(*) FROM pg_stat_activity AS a WHERE a.datname = d.datname AND pid <> pg_backend_pid() AND backend_type = 'client backend')
-			FROM pg_stat_database AS d WHERE datname = current_database()`).Scan(&deadlocks, &others); err != nil {
+			FROM pg_stat_database AS d WHERE datname = current_database()`).Scan(&deadlocks, &openConnections); err != nil {
 			t.Fatal(err)
 		}
-		if deadlocks > 0 || others > 0 && time.Now().After(deadline) {
-			t.Fatalf("PostgreSQL ended %d transactions because of a deadlock, and %d connections of the replicas are open", deadlocks, others)
+		if deadlocks > 0 || openConnections > 0 && time.Now().After(deadline) {
+			t.Fatalf("PostgreSQL ended %d transactions because of a deadlock, and %d connections of the replicas are open", deadlocks, openConnections)
 		}
-		if others == 0 {
+		if openConnections == 0 {
 			return
 		}
 	}
 }
 
-// TestWakeupsSurviveDatabaseCrash checks that wake-ups from before and after a crash of the
-// database are both handled.
+// TestWakeupsSurviveDatabaseCrash adds one wake-up before a crash of the database and one after it.
+// Both must be handled.
 func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPostgres(t.Context())
@@ -227,18 +228,18 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 	if _, err := queue.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	r := openRiver(t, url, contractOptions)
+	replica := openRiver(t, url, contractOptions)
 	handled := newHandledJobs()
-	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
+	if err := replica.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "before", At: time.Now().Add(2 * time.Second)}); err != nil {
+	if err := replica.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "before", At: time.Now().Add(2 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Crash(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "after", At: time.Now().Add(3 * time.Second)}); err != nil {
+	if err := replica.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "after", At: time.Now().Add(3 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	handled.waitFor(t, "before", "after")
@@ -285,9 +286,9 @@ func TestQueueReplacesReadOnlyConnections(t *testing.T) {
 		}
 	}
 	alterDatabase("SET default_transaction_read_only = on") // applies to new connections
-	r := openRiver(t, url, contractOptions)
+	replica := openRiver(t, url, contractOptions)
 	alterDatabase("RESET default_transaction_read_only")
-	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}); err != nil {
+	if err := replica.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}); err != nil {
 		t.Errorf("a wake-up was not added: %v", err)
 	}
 }
@@ -302,23 +303,23 @@ func (h handledJobs) record(_ context.Context, w ports.Wakeup) error {
 	return nil
 }
 
-// waitFor returns when all these jobs were handled.
+// waitFor waits until the jobs with these ids were handled.
 func (h handledJobs) waitFor(t *testing.T, ids ...string) {
 	t.Helper()
 	for len(ids) > 0 {
 		select {
 		case id := <-h.ids:
-			ids = slices.DeleteFunc(ids, func(left string) bool { return left == id })
+			ids = slices.DeleteFunc(ids, func(awaited string) bool { return awaited == id })
 		case <-time.After(hangTimeout):
-			t.Fatalf("these jobs were not woken: %v", ids)
+			t.Fatalf("no handler ran for %s while the test waited for the jobs %v", hangTimeout, ids)
 		}
 	}
 }
 
 // TestIdleQueueMakesFewTransactions counts the transactions of a replica without work. It measures
-// several periods. At least one of them must have at most 4 transactions a second. In the other
-// periods, River and the server may do work that they do only once. On a busy machine River may
-// also elect its leader again.
+// up to 60 periods. One of them must have at most 4 transactions a second. In earlier periods, River
+// and the server may do work that they do only once. On a busy machine River may also elect its
+// leader again.
 func TestIdleQueueMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)
@@ -327,28 +328,28 @@ func TestIdleQueueMakesFewTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	count := func() (n int) {
+	countTransactions := func() (total int) {
 		t.Helper()
 		const transactions = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-		if err := db.QueryRow(t.Context(), transactions).Scan(&n); err != nil {
+		if err := db.QueryRow(t.Context(), transactions).Scan(&total); err != nil {
 			t.Fatal(err)
 		}
-		return n
+		return total
 	}
 	handled := newHandledJobs()
-	r := openRiver(t, url, contractOptions)
-	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
+	replica := openRiver(t, url, contractOptions)
+	if err := replica.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "2", At: time.Now().Add(time.Hour)}); err != nil {
+	if err := replica.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "2", At: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	handled.waitFor(t, "1")
 	const period, maxTransactions, periods = 10 * time.Second, 40, 60
 	var counts []int
-	for before := count(); len(counts) < periods; before = count() {
+	for totalBefore := countTransactions(); len(counts) < periods; totalBefore = countTransactions() {
 		time.Sleep(period)
-		counts = append(counts, count()-before)
+		counts = append(counts, countTransactions()-totalBefore)
 		if counts[len(counts)-1] <= maxTransactions {
 			return
 		}
