@@ -49,8 +49,8 @@ func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 	return fixture
 }
 
-// callAPI calls Cloudflare's API with the operator's token. It decodes the result, or returns the
-// code of the first error.
+// callAPI calls Cloudflare's API with the operator's token and decodes the result. It returns the
+// code of the first error, or 0 if the call succeeded.
 func (fixture *cloudflareFixture) callAPI(method, path, body string, result any) (code int) {
 	fixture.t.Helper()
 	return fixture.callAPIWithToken(fixture.environment.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
@@ -65,14 +65,14 @@ func (fixture *cloudflareFixture) callAPIWithToken(token, method, path, body str
 	resp, err := client.Do(req)
 	must(fixture.t, err)
 	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
+	content, err := io.ReadAll(resp.Body)
 	must(fixture.t, err)
 	answer := struct {
 		Errors []struct{ Code int }
 		Result any
 	}{Result: result}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		fixture.t.Fatalf("%s: %v", raw, err)
+	if err := json.Unmarshal(content, &answer); err != nil {
+		fixture.t.Fatalf("%s: %v", content, err)
 	}
 	if len(answer.Errors) > 0 {
 		return answer.Errors[0].Code
@@ -96,9 +96,9 @@ func (fixture *cloudflareFixture) zoneID(name string) string {
 
 func (fixture *cloudflareFixture) records(zone string) []apiRecord {
 	fixture.t.Helper()
-	var list []apiRecord
-	fixture.callAPI("GET", "/zones/"+zone+"/dns_records", "", &list)
-	return list
+	var records []apiRecord
+	fixture.callAPI("GET", "/zones/"+zone+"/dns_records", "", &records)
+	return records
 }
 
 func (fixture *cloudflareFixture) sendBatch(zone, body string) int {
@@ -114,7 +114,7 @@ func (fixture *cloudflareFixture) putRecords(name, records string) {
 	}
 }
 
-// servedValues returns the values in the answer of the DNS server, separated by "|".
+// servedValues returns the values of the records in the answer of the DNS server, separated by "|".
 func (fixture *cloudflareFixture) servedValues(name, qtype string) string {
 	fixture.t.Helper()
 	client := wire.Client{Timeout: hangTimeout} // the default is 2 s
@@ -137,7 +137,8 @@ func (fixture *cloudflareFixture) control(method, path, body string) string {
 }
 
 // TestCloudflareEditsReachTheDNS checks that the API and the control interface edit the same zone.
-// The members that Cloudflare adds to a record stay until the record changes, even after a restart.
+// The fields of a record that only the API has, such as its id and comment, stay until the record
+// changes, even after a restart.
 func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	plugins, data := bundledPlugin(t, "dns", "cloudflare"), t.TempDir()
 	fixture := openCloudflare(t, plugins, data)
@@ -159,38 +160,38 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	if got := fixture.servedValues("example-one.test", "TXT") + fixture.servedValues("example-one.test", "MX"); got != `"v=spf1 -all"5 mail.example.net.` {
 		t.Fatalf("the DNS server answers %s, want the TXT and the MX record of the batch", got)
 	}
-	before := fixture.records(zone)
+	created := fixture.records(zone)
 	fixture.putRecords("example-one.test", `[{"type":"TXT","name":"example-one.test","content":"v=spf1 -all","ttl":300},
 		{"type":"MX","name":"example-one.test","content":"other.example.net","ttl":600,"priority":5}]`)
-	after := fixture.records(zone)
-	if len(after) != 2 || after[0] != before[0] || after[0].Comment != "ours" || after[0].TTL != 1 || after[1].ID == before[1].ID || after[1].Content != "other.example.net" {
-		t.Fatalf("before %v\nafter  %v\nwant the same TXT record and a new MX record", before, after)
+	replaced := fixture.records(zone)
+	if len(replaced) != 2 || replaced[0] != created[0] || replaced[0].Comment != "ours" || replaced[0].TTL != 1 || replaced[1].ID == created[1].ID || replaced[1].Content != "other.example.net" {
+		t.Fatalf("created  %v\nreplaced %v\nwant the same TXT record and a new MX record", created, replaced)
 	}
-	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
+	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, created[1].ID)); code != 81044 {
 		t.Errorf("deleting a changed record by its old id returned the code %d, want 81044", code)
 	}
 	must(t, fixture.environment.Close())
 	fixture = openCloudflare(t, plugins, data)
 	defer closeEnvironment(t, fixture.environment)
-	if got := fixture.records(fixture.zoneID("example-one.test")); fixture.zoneID("example-one.test") != zone || !slices.Equal(got, after) {
-		t.Errorf("after a restart the records are %v, want %v", got, after)
+	if got := fixture.records(fixture.zoneID("example-one.test")); fixture.zoneID("example-one.test") != zone || !slices.Equal(got, replaced) {
+		t.Errorf("after a restart the records are %v, want %v", got, replaced)
 	}
 	if calls := fixture.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
 		t.Errorf("the list of calls does not survive a restart: %s", calls)
 	}
 }
 
-// checkTokensPerAccount checks that each account has its own token and that all tokens reach the
-// same zones.
+// checkTokensPerAccount checks that two accounts have different tokens, and that both tokens give
+// access to the same zone.
 func (fixture *cloudflareFixture) checkTokensPerAccount() {
 	fixture.t.Helper()
-	var other struct {
+	var secondAccount struct {
 		ID string `json:"account_id"`
 	}
-	must(fixture.t, json.Unmarshal([]byte(fixture.control("POST", "/accounts", `{"email":"other@example.com","plan":"complete"}`)), &other))
-	fixture.control("POST", "/accounts/"+other.ID+"/dns-connections", `{"provider":"cloudflare"}`)
+	must(fixture.t, json.Unmarshal([]byte(fixture.control("POST", "/accounts", `{"email":"second@example.com","plan":"complete"}`)), &secondAccount))
+	fixture.control("POST", "/accounts/"+secondAccount.ID+"/dns-connections", `{"provider":"cloudflare"}`)
 	tokens := map[string]bool{}
-	for _, owner := range []string{fixture.ready.AccountID, other.ID} {
+	for _, owner := range []string{fixture.ready.AccountID, secondAccount.ID} {
 		token := fixture.service.token(owner)
 		tokens[token] = true
 		var zones []any
@@ -210,37 +211,37 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	defer closeEnvironment(t, fixture.environment)
 	zone := fixture.zoneID("example-two.test")
 	fixture.putRecords("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
-	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
+	addressRecord := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
 	cname := `{"type":"CNAME","name":"www.example-two.test","content":"b.example.net","ttl":300}`
 	for _, tc := range []struct {
-		body string
-		code int
+		body     string
+		wantCode int
 	}{
-		{`{"posts":[` + fmt.Sprintf(a, "new", 300) + `,` + cname + `]}`, 81053},
-		{`{"posts":[` + fmt.Sprintf(a, "app", 300) + `]}`, 81054},
-		{`{"posts":[` + fmt.Sprintf(a, "www", 600) + `]}`, 81057},
-		{`{"posts":[` + fmt.Sprintf(a, "www", 300) + `]}`, 81058},
-		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},
+		{`{"posts":[` + fmt.Sprintf(addressRecord, "new", 300) + `,` + cname + `]}`, 81053}, // a CNAME where an A record exists
+		{`{"posts":[` + fmt.Sprintf(addressRecord, "app", 300) + `]}`, 81054},               // an A record where a CNAME exists
+		{`{"posts":[` + fmt.Sprintf(addressRecord, "www", 600) + `]}`, 81057},               // the same record with a different TTL
+		{`{"posts":[` + fmt.Sprintf(addressRecord, "www", 300) + `]}`, 81058},               // an identical record
+		{`{"posts":[` + strings.Repeat(cname+",", 200) + cname + `]}`, 9207},                // 201 changes, and the limit is 200
 	} {
-		if code := fixture.sendBatch(zone, tc.body); code != tc.code {
-			t.Errorf("%.80s: code %d, want %d", tc.body, code, tc.code)
+		if code := fixture.sendBatch(zone, tc.body); code != tc.wantCode {
+			t.Errorf("%.80s: code %d, want %d", tc.body, code, tc.wantCode)
 		}
 	}
 	if got := fixture.servedValues("new.example-two.test", "A"); got != "" {
-		t.Errorf("a refused batch left %s", got)
+		t.Errorf("after a refused batch the DNS server answers %s, want no record", got)
 	}
-	www := fixture.records(zone)[slices.IndexFunc(fixture.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
-	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
+	addressID := fixture.records(zone)[slices.IndexFunc(fixture.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
+	if code := fixture.sendBatch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, addressID)); code != 0 {
 		t.Errorf("a batch that deletes a record before it creates a CNAME was refused with the code %d", code)
 	}
 	fixture.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
-	if code := fixture.sendBatch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || fixture.servedValues("late.example-two.test", "A") != "" {
+	if code := fixture.sendBatch(zone, `{"posts":[`+fmt.Sprintf(addressRecord, "late", 300)+`]}`); code != 10429 || fixture.servedValues("late.example-two.test", "A") != "" {
 		t.Errorf("a throttled batch returned the code %d, want 10429 and no new record", code)
 	}
 }
 
-// TestCloudflareProxiesAndFlattens checks proxied and flattened records. The API lists the records as they
-// were created, but the DNS server answers with different records.
+// TestCloudflareProxiesAndFlattens checks proxied and flattened records. The API lists the records
+// as they were created, but the DNS server answers with different records.
 func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	fixture := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, fixture.environment)

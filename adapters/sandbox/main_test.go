@@ -27,20 +27,21 @@ func TestMain(m *testing.M) {
 	leaks.VerifyTestMain(m)
 }
 
-// pluginDirWith creates a plugin directory with the fake plugin under each of these names.
+// pluginDirWith creates a plugin directory with the program testdata/fake under each of these names.
+// The names select how the program behaves.
 func pluginDirWith(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	fake := testserver.Program(t, "testdata/fake")
-	raw, err := os.ReadFile(fake)
+	program, err := os.ReadFile(fake)
 	must(t, err)
-	sum := sha256.Sum256(raw)
-	list := []map[string]string{}
+	sum := sha256.Sum256(program)
+	entries := []map[string]string{}
 	for _, name := range names {
 		must(t, os.Symlink(fake, filepath.Join(dir, name)))
-		list = append(list, map[string]string{"name": name, "kind": "mail", "file": name, "sha256": hex.EncodeToString(sum[:]), "version": "1"})
+		entries = append(entries, map[string]string{"name": name, "kind": "mail", "file": name, "sha256": hex.EncodeToString(sum[:]), "version": "1"})
 	}
-	catalog, err := json.Marshal(map[string]any{"plugins": list})
+	catalog, err := json.Marshal(map[string]any{"plugins": entries})
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o600))
 	return dir
@@ -71,7 +72,7 @@ func sendRequest(t testing.TB, method, url, body string) (int, string) {
 	resp, err := client.Do(req)
 	must(t, err)
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
+	content, err := io.ReadAll(resp.Body)
 	must(t, err)
-	return resp.StatusCode, strings.TrimSpace(string(raw))
+	return resp.StatusCode, strings.TrimSpace(string(content))
 }

@@ -37,7 +37,7 @@ func runChild(dir string) {
 		return
 	}
 	fmt.Println(env.Settings()["fake"]["login_url"])
-	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent kills the process
 }
 
 func TestSimulatorsEndWithTheSandbox(t *testing.T) {
@@ -51,8 +51,8 @@ func TestSimulatorsEndWithTheSandbox(t *testing.T) {
 // hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const hangTimeout = 4 * time.Minute
 
-// TestCloseKillsASuspendedSimulator suspends a simulator with SIGSTOP. A suspended process
-// neither ends nor answers a call.
+// TestCloseKillsASuspendedSimulator suspends a simulator with SIGSTOP. The close of the sandbox must
+// end the simulator, and a call that waits for its answer.
 func TestCloseKillsASuspendedSimulator(t *testing.T) {
 	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	must(t, err)
@@ -73,17 +73,17 @@ func TestCloseKillsASuspendedSimulator(t *testing.T) {
 	}()
 	closeDone := make(chan error, 1)
 	go func() { closeDone <- env.Close() }()
-	for _, event := range []struct {
+	for _, operation := range []struct {
 		name string
-		c    <-chan error
-	}{{"the close of the sandbox", closeDone}, {"the call of the stopped simulator", callDone}} {
+		done <-chan error
+	}{{"the close of the sandbox", closeDone}, {"the call to the suspended simulator", callDone}} {
 		select {
-		case err := <-event.c:
-			if event.c == closeDone && err != nil {
+		case err := <-operation.done:
+			if operation.done == closeDone && err != nil {
 				t.Error(err)
 			}
 		case <-time.After(hangTimeout):
-			t.Fatalf("%s did not end within %s", event.name, hangTimeout)
+			t.Fatalf("%s did not end within %s", operation.name, hangTimeout)
 		}
 	}
 	waitUntilClosed(t, conn)
@@ -106,8 +106,7 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	waitUntilClosed(t, conn)
 }
 
-// connectTo opens a connection to a simulator. The connection is closed when the simulator's
-// process ends.
+// connectTo opens a connection to a simulator.
 func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
 	parsedURL, err := url.Parse(simulatorURL)
@@ -119,13 +118,14 @@ func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	return conn
 }
 
-// waitUntilClosed waits until the process at the other end of the connection has ended.
+// waitUntilClosed waits until the simulator's end of the connection is closed, which happens when the
+// process of the simulator ends.
 func waitUntilClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(hangTimeout))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-		t.Fatalf("the connection to the simulator is still open: %v", err)
+		t.Fatalf("the connection to the simulator is open after %s: %v", hangTimeout, err)
 	}
 }
 
@@ -148,26 +148,26 @@ func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
 }
 
 func TestStartErrorsNameTheProblem(t *testing.T) {
-	changed := pluginDirWith(t, "fake")
-	if err := os.Remove(filepath.Join(changed, "fake")); err != nil { // a symbolic link to the program that all tests use
+	changedPlugins := pluginDirWith(t, "fake")
+	if err := os.Remove(filepath.Join(changedPlugins, "fake")); err != nil { // a symbolic link to the program that all tests use
 		t.Fatal(err)
 	}
-	must(t, os.WriteFile(filepath.Join(changed, "fake"), []byte("#!/bin/sh\n"), 0o700))
-	damaged := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(damaged, "sandbox"), 0o700))
-	must(t, os.WriteFile(filepath.Join(damaged, "sandbox", "zones.json"), []byte("{"), 0o600))
-	for _, tc := range []struct{ name, data, plugins, want string }{
+	must(t, os.WriteFile(filepath.Join(changedPlugins, "fake"), []byte("#!/bin/sh\n"), 0o700))
+	damagedData := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(damagedData, "sandbox"), 0o700))
+	must(t, os.WriteFile(filepath.Join(damagedData, "sandbox", "zones.json"), []byte("{"), 0o600))
+	for _, tc := range []struct{ name, data, plugins, wantError string }{
 		{"a simulator that fails", t.TempDir(), pluginDirWith(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
 		{"a simulator with an invalid ready line", t.TempDir(), pluginDirWith(t, "babbling"), "simulator of babbling: ready line"},
 		{"a simulator of a different provider", t.TempDir(), pluginDirWith(t, "liar"), `it simulates "somebody-else"`},
 		{"a simulator that does not listen on loopback", t.TempDir(), pluginDirWith(t, "open"), "it does not listen on a loopback address"},
-		{"a binary that was changed", t.TempDir(), changed, "not the one in the catalog"},
-		{"a damaged state", damaged, pluginDirWith(t), "read zones: zones.json"},
+		{"a binary that was changed", t.TempDir(), changedPlugins, "not the one in the catalog"},
+		{"a damaged state", damagedData, pluginDirWith(t), "read zones: zones.json"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: tc.data, PluginDir: tc.plugins})
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Fatalf("got %v, want %s", err, tc.want)
+			if err == nil || !strings.Contains(err.Error(), tc.wantError) {
+				t.Fatalf("got %v, want an error with %s", err, tc.wantError)
 			}
 		})
 	}
@@ -187,7 +187,7 @@ func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 		t.Errorf("read the records: got %d %s, want %s", status, body, records)
 	}
 	if status, _ := sendRequest(t, "POST", zonesURL+"/accounts", "{}"); status != http.StatusNotFound {
-		t.Errorf("a call of the control interface: got %d, want 404", status)
+		t.Errorf("a call of the control interface at the URL for simulators: got %d, want 404", status)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
-		t.Fatalf("got %d, want 403", resp.StatusCode)
+		t.Fatalf("a request with a foreign origin: got %d, want 403", resp.StatusCode)
 	}
 }
 

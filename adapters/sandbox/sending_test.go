@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// instantlyKey is the API key that the simulator issues to a customer.
+// instantlyKey is the API key of the simulator's customer.
 const instantlyKey = "simulated-instantly-key"
 
 // callSendingAPI calls the API of a sending platform, as the plugin does.
@@ -33,17 +33,17 @@ func callSendingAPI(t *testing.T, method, url string) (int, map[string]any) {
 // plugin of Instantly.
 func TestControlOfASendingPlatform(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
-	r, err := env.Open(t.Context(), newService(t).services(env))
+	ready, err := env.Open(t.Context(), newService(t).services(env))
 	must(t, err)
-	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
-		t.Fatalf("the credentials of customers are %s, %v, want the key of instantly", line, err)
+	if credentials, err := json.Marshal(ready.Sending); err != nil || string(credentials) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
+		t.Fatalf("the credentials of customers are %s, %v, want the key of instantly", credentials, err)
 	}
-	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
-	_, session := callSendingAPI(t, "POST", base+"/oauth/microsoft/init")
-	status := base + "/oauth/session/status/" + session["session_id"].(string)
+	apiURL := env.Settings()["instantly"]["base_url"] + "/api/v2"
+	_, signIn := callSendingAPI(t, "POST", apiURL+"/oauth/microsoft/init")
+	statusURL := apiURL + "/oauth/session/status/" + signIn["session_id"].(string)
 	for _, tc := range []struct {
 		call, body string
-		status     int
+		wantStatus int
 		wantText   string
 	}{
 		{"PUT /sending/instantly/accounts/a%2Fb@one.test", `{"status":-1}`, http.StatusOK, `{}`},
@@ -57,19 +57,19 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},
 	} {
 		method, path, _ := strings.Cut(tc.call, " ")
-		if status, body := sendRequest(t, method, r.ControlURL+path, tc.body); status != tc.status || !strings.Contains(body, tc.wantText) {
-			t.Fatalf("%s: got %d %s, want %d %s", tc.call, status, body, tc.status, tc.wantText)
+		if status, body := sendRequest(t, method, ready.ControlURL+path, tc.body); status != tc.wantStatus || !strings.Contains(body, tc.wantText) {
+			t.Fatalf("%s: got %d %s, want %d %s", tc.call, status, body, tc.wantStatus, tc.wantText)
 		}
 	}
-	if code, _ := callSendingAPI(t, "GET", status); code != http.StatusTooManyRequests {
+	if code, _ := callSendingAPI(t, "GET", statusURL); code != http.StatusTooManyRequests {
 		t.Errorf("a planned fault answers %d, want 429", code)
 	}
-	if _, session := callSendingAPI(t, "GET", status); session["status"] != "pending" {
-		t.Errorf("the session is %v, want pending", session)
+	if _, signIn := callSendingAPI(t, "GET", statusURL); signIn["status"] != "pending" {
+		t.Errorf("the sign-in is %v, want pending", signIn)
 	}
-	sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
-	if _, session := callSendingAPI(t, "GET", status); session["status"] != "expired" {
-		t.Errorf("after ten minutes the session is %v, want expired", session)
+	sendRequest(t, "POST", ready.ControlURL+"/clock", `{"advance":"10m"}`)
+	if _, signIn := callSendingAPI(t, "GET", statusURL); signIn["status"] != "expired" {
+		t.Errorf("after ten minutes the sign-in is %v, want expired", signIn)
 	}
 }
 
@@ -77,13 +77,13 @@ func TestControlOfASendingPlatform(t *testing.T) {
 // workspace in their query, with the bundled plugin of PlusVibe.
 func TestControlOfASecondWorkspace(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "plusvibe"), Seed: true})
-	r, err := env.Open(t.Context(), newService(t).services(env))
+	ready, err := env.Open(t.Context(), newService(t).services(env))
 	must(t, err)
-	accounts, inSecond := r.ControlURL+"/sending/plusvibe/accounts", "?workspace_id=65f3a1b2c3d4e5f600000002"
-	if status, body := sendRequest(t, "PUT", accounts+"/ada@one.test"+inSecond, `{}`); status != http.StatusOK {
+	accounts, ofSecondWorkspace := ready.ControlURL+"/sending/plusvibe/accounts", "?workspace_id=65f3a1b2c3d4e5f600000002"
+	if status, body := sendRequest(t, "PUT", accounts+"/ada@one.test"+ofSecondWorkspace, `{}`); status != http.StatusOK {
 		t.Fatalf("a new account in the second workspace: got %d %s, want 200", status, body)
 	}
-	for query, want := range map[string]bool{"": false, inSecond: true} {
+	for query, want := range map[string]bool{"": false, ofSecondWorkspace: true} {
 		status, body := sendRequest(t, "GET", accounts+query, "")
 		if listed := strings.Contains(body, "ada@one.test"); status != http.StatusOK || listed != want {
 			t.Errorf("the accounts with the query %q: got %d %s, want the new account listed: %v", query, status, body, want)
@@ -93,9 +93,9 @@ func TestControlOfASecondWorkspace(t *testing.T) {
 
 func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
-	r, err := env.Open(t.Context(), newService(t).services(env))
-	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
-		t.Fatalf("the credentials of customers are %v, %v, want an empty object", r.Sending, err)
+	ready, err := env.Open(t.Context(), newService(t).services(env))
+	if err != nil || ready.Sending == nil || len(ready.Sending) > 0 {
+		t.Fatalf("the credentials of customers are %v, %v, want an empty object", ready.Sending, err)
 	}
 }
 
@@ -109,14 +109,14 @@ func TestSimulatorsKeepTheirAddress(t *testing.T) {
 		defer closeEnvironment(t, env)
 		return env.Settings()["fake"]["login_url"]
 	}
-	first := startedURL()
-	if second := startedURL(); second != first {
-		t.Fatalf("the address changed from %s to %s", first, second)
+	firstURL := startedURL()
+	if restartedURL := startedURL(); restartedURL != firstURL {
+		t.Fatalf("the address changed from %s to %s", firstURL, restartedURL)
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(first, "http://"), "/login"))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(firstURL, "http://"), "/login"))
 	must(t, err)
 	defer func() { _ = listener.Close() }()
-	if third := startedURL(); third == first || third == "" {
-		t.Fatalf("while the last port is in use the address is %q, want a different one", third)
+	if newURL := startedURL(); newURL == firstURL || newURL == "" {
+		t.Fatalf("while the last port is in use the address is %q, want one with a different port", newURL)
 	}
 }
