@@ -25,13 +25,13 @@ import (
 
 func secretOf(text string) secret.Text { return secret.New(text) }
 
-// fixture is a sandbox with a fake service.
+// fixture is a sandbox with the fake simulator and a fake service.
 type fixture struct {
 	t           testing.TB
 	environment *sandbox.Environment
 	service     *service
 	ready       sandbox.Ready
-	tenant      string
+	tenant      string // the id of the first tenant that the sandbox offers
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -51,7 +51,7 @@ func (f *fixture) call(method, path, body string) (int, string) {
 	return sendRequest(f.t, method, f.ready.ControlURL+path, body)
 }
 
-// mustCall makes a call that must succeed and return exactly the answer want.
+// mustCall makes a call whose answer must be 200 with exactly the body want.
 func (f *fixture) mustCall(method, path, body, want string) {
 	f.t.Helper()
 	if status, got := f.call(method, path, body); status != http.StatusOK || got != want {
@@ -72,7 +72,7 @@ func TestControlCreatesAccountsAndSetsPlans(t *testing.T) {
 	if form, err := access.ParseKey("tny", secretOf(created.Key)); form != access.Trial || err != nil {
 		t.Fatalf("the form of the key is %s (%v), want trial", form, err)
 	}
-	if key, ok := fixture.service.keys[access.HashKey(secretOf(created.Key))]; !ok || string(key.Account) != created.Account {
+	if key, exists := fixture.service.keys[access.HashKey(secretOf(created.Key))]; !exists || string(key.Account) != created.Account {
 		t.Fatalf("the key does not belong to account %s", created.Account)
 	}
 	fixture.mustCall("POST", "/accounts/"+created.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
@@ -170,15 +170,15 @@ func TestConcurrentMovesOfTheClockAddUp(t *testing.T) {
 	calls.Wait()
 	now := fixture.environment.Now()
 	if ahead := now.Sub(before); ahead < moves*time.Hour || ahead > moves*time.Hour+10*time.Minute {
-		t.Errorf("after %d moves by 1h the clock is ahead by %s", moves, ahead)
+		t.Errorf("after %d moves by 1h the clock is ahead by %s, want %dh", moves, ahead, moves)
 	}
 	received := fixture.receivedCalls()
-	var last struct {
+	var lastMove struct {
 		Now time.Time `json:"now"`
 	}
-	must(t, json.Unmarshal([]byte(strings.TrimPrefix(received[len(received)-1], "POST /_control/clock ")), &last))
-	if behind := now.Sub(last.Now); len(received) != moves || behind < 0 || behind > 10*time.Minute {
-		t.Errorf("the simulator received %d times, the last %s, want %d times, the last %s", len(received), last.Now, moves, now)
+	must(t, json.Unmarshal([]byte(strings.TrimPrefix(received[len(received)-1], "POST /_control/clock ")), &lastMove))
+	if behind := now.Sub(lastMove.Now); len(received) != moves || behind < 0 || behind > 10*time.Minute {
+		t.Errorf("the simulator received %d times, the last %s, want %d times, the last %s", len(received), lastMove.Now, moves, now)
 	}
 }
 
@@ -190,9 +190,9 @@ func TestClockMovesServiceAndSimulators(t *testing.T) {
 		t.Fatalf("the clock is ahead by %s, want 24h", ahead)
 	}
 	fixture.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
-	set := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	if now := fixture.environment.Now(); now.Before(set) || now.After(set.Add(10*time.Minute)) {
-		t.Fatalf("the clock shows %s, want %s or a little later", now, set)
+	newTime := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	if now := fixture.environment.Now(); now.Before(newTime) || now.After(newTime.Add(10*time.Minute)) {
+		t.Fatalf("the clock shows %s, want %s or a little later", now, newTime)
 	}
 	if fixture.service.wakeCalls != 2 {
 		t.Errorf("due jobs were woken %d times, want once for each move", fixture.service.wakeCalls)
@@ -243,69 +243,70 @@ func TestControlCallsReachTheSimulators(t *testing.T) {
 func TestRestartKeepsTheState(t *testing.T) {
 	service := newService(t)
 	options := sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true}
-	run := func(during func(env *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
+	// startWith starts a sandbox with the same data, calls use, and closes the sandbox.
+	startWith := func(use func(env *sandbox.Environment, ready sandbox.Ready)) sandbox.Ready {
 		t.Helper()
 		env, err := sandbox.Start(t.Context(), options)
 		must(t, err)
 		defer closeEnvironment(t, env)
-		r, err := env.Open(t.Context(), service.services(env))
+		ready, err := env.Open(t.Context(), service.services(env))
 		must(t, err)
-		during(env, r)
-		return r
+		use(env, ready)
+		return ready
 	}
-	first := run(func(env *sandbox.Environment, r sandbox.Ready) {
-		sendRequest(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
-		sendRequest(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
-		if status, body := sendRequest(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
+	firstStart := startWith(func(env *sandbox.Environment, ready sandbox.Ready) {
+		sendRequest(t, "PUT", ready.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
+		sendRequest(t, "POST", ready.ControlURL+"/clock", `{"advance":"48h"}`)
+		if status, body := sendRequest(t, "POST", ready.ControlURL+"/tenants/"+ready.Tenants[0].TenantID+"/consent", `{"api_key":"`+ready.APIKey+`"}`); status != http.StatusOK {
 			t.Fatalf("consent: got %d %s, want 200", status, body)
 		}
 	})
-	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
-		t.Fatalf("got %+v, want owner@example.com with 3 tenants and 12 zones", first)
+	if firstStart.UserEmail != "owner@example.com" || len(firstStart.Tenants) != 3 || len(firstStart.Zones) != 12 || firstStart.Zones[11] != "example-twelve.test" {
+		t.Fatalf("got %+v, want owner@example.com with 3 tenants and 12 zones", firstStart)
 	}
-	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
-		if _, body := sendRequest(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
+	secondStart := startWith(func(env *sandbox.Environment, ready sandbox.Ready) {
+		if _, body := sendRequest(t, "GET", ready.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
 			t.Errorf("after a restart the records are %s, want 192.0.2.1", body)
 		}
 		if time.Until(env.Now()) < 47*time.Hour {
 			t.Errorf("after a restart the clock shows %s, want about 48h ahead", env.Now())
 		}
 	})
-	if second.APIKey != first.APIKey || second.AccountID != first.AccountID {
-		t.Errorf("after a restart: got %v, want the same API key and account", second)
+	if secondStart.APIKey != firstStart.APIKey || secondStart.AccountID != firstStart.AccountID {
+		t.Errorf("after a restart: got %v, want the same API key and account", secondStart)
 	}
-	if second.Tenants[0] != first.Tenants[1] || len(second.Tenants) != 3 {
-		t.Errorf("a restart must offer three tenants without the connected tenant: %v, then %v", first.Tenants, second.Tenants)
+	if secondStart.Tenants[0] != firstStart.Tenants[1] || len(secondStart.Tenants) != 3 {
+		t.Errorf("the restart offers %v after %v, want three tenants without the connected first one", secondStart.Tenants, firstStart.Tenants)
 	}
-	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a rotation without overlap does
-	third := run(func(*sandbox.Environment, sandbox.Ready) {})
-	if third.APIKey == first.APIKey || third.AccountID != first.AccountID {
-		t.Error("the third start did not create a new key of the same account")
+	delete(service.keys, access.HashKey(secretOf(firstStart.APIKey))) // a rotation without overlap does the same
+	afterLostKey := startWith(func(*sandbox.Environment, sandbox.Ready) {})
+	if afterLostKey.APIKey == firstStart.APIKey || afterLostKey.AccountID != firstStart.AccountID {
+		t.Errorf("the start after the key was deleted: got account %s, want a new key of account %s", afterLostKey.AccountID, firstStart.AccountID)
 	}
-	service.replaced = map[[32]byte]time.Time{access.HashKey(secretOf(third.APIKey)): time.Now().Add(time.Hour)}
-	fourth := run(func(*sandbox.Environment, sandbox.Ready) {})
-	if fourth.APIKey == third.APIKey || fourth.AccountID != first.AccountID {
-		t.Error("the start after a rotation with overlap did not create a new key of the same account")
+	service.replaced = map[[32]byte]time.Time{access.HashKey(secretOf(afterLostKey.APIKey)): time.Now().Add(time.Hour)}
+	afterRotation := startWith(func(*sandbox.Environment, sandbox.Ready) {})
+	if afterRotation.APIKey == afterLostKey.APIKey || afterRotation.AccountID != firstStart.AccountID {
+		t.Errorf("the start after a rotation with overlap: got account %s, want a new key of account %s", afterRotation.AccountID, firstStart.AccountID)
 	}
 	service.accounts[0].ClosedAt = time.Now()
-	fifth := run(func(*sandbox.Environment, sandbox.Ready) {})
-	if fifth.AccountID == first.AccountID || fifth.APIKey == fourth.APIKey || fifth.UserEmail != first.UserEmail {
-		t.Errorf("the start after the account was closed: got account %s of %s, want a new account with a new key", fifth.AccountID, fifth.UserEmail)
+	afterClosing := startWith(func(*sandbox.Environment, sandbox.Ready) {})
+	if afterClosing.AccountID == firstStart.AccountID || afterClosing.APIKey == afterRotation.APIKey || afterClosing.UserEmail != firstStart.UserEmail {
+		t.Errorf("the start after the account was closed: got account %s of %s, want a new account with a new key", afterClosing.AccountID, afterClosing.UserEmail)
 	}
 	if info, err := os.Stat(options.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file of the key: %v, %v, want the mode 0600", info, err)
+		t.Errorf("the file of the API key: %v, %v, want the mode 0600", info, err)
 	}
 }
 
 func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
-	r, err := env.Open(t.Context(), service.services(env))
+	ready, err := env.Open(t.Context(), service.services(env))
 	must(t, err)
-	if len(r.Zones) != 0 || len(r.Tenants) != 0 || r.APIKey == "" || len(service.accounts) != 1 {
-		t.Fatalf("got %+v, want an API key without zones and tenants, and one account", r)
+	if len(ready.Zones) != 0 || len(ready.Tenants) != 0 || ready.APIKey == "" || len(service.accounts) != 1 {
+		t.Fatalf("got %+v, want an API key without zones and tenants, and one account", ready)
 	}
-	if status, _ := sendRequest(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
+	if status, _ := sendRequest(t, "GET", ready.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
 		t.Fatalf("the records of a zone that was not seeded: got %d, want 404", status)
 	}
 }
@@ -317,8 +318,9 @@ func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(data, "sandbox"), 0o700))
 	must(t, os.WriteFile(filepath.Join(data, "sandbox", "tenants.json"), []byte(`[{"tenant_id":"of-another-platform","admin":"a@b.c","name":"Old","seeded":true}]`), 0o600))
 	env := startSandbox(t, sandbox.Options{DataDir: data, PluginDir: pluginDirWith(t, "fake"), Seed: true})
-	r, err := env.Open(t.Context(), newService(t).services(env))
-	if err != nil || len(r.Tenants) != 3 || r.Tenants[0].Name == "Old" {
-		t.Errorf("the sandbox offers %v, %v, want three new tenants", r.Tenants, err)
+	ready, err := env.Open(t.Context(), newService(t).services(env))
+	isOld := func(offered sandbox.Tenant) bool { return offered.Name == "Old" }
+	if err != nil || len(ready.Tenants) != 3 || slices.ContainsFunc(ready.Tenants, isOld) {
+		t.Errorf("the sandbox offers %v, %v, want three new tenants", ready.Tenants, err)
 	}
 }

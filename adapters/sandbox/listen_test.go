@@ -12,34 +12,34 @@ import (
 )
 
 // TestControlInterfaceKeepsItsAddress checks that a restart with the same data does not change the
-// address of the control interface, even if the kernel chose the port. A different address can be
-// configured.
+// address of the control interface, even if the kernel chose the port. It also checks that a changed
+// setting changes the address.
 func TestControlInterfaceKeepsItsAddress(t *testing.T) {
 	occupied, free := listenOn(t, "127.0.0.4:0"), listenOn(t, "127.0.0.4:0")
 	freeAddr := free.Addr().String()
 	_ = free.Close()
-	for _, tc := range []struct{ name, configured, prefix string }{
+	for _, tc := range []struct{ name, configured, wantPrefix string }{
 		{"port 0", "127.0.0.2:0", "http://127.0.0.2:"},
 		{"a taken address", occupied.Addr().String(), "http://127.0.0.1:"},
 		{"a free address", freeAddr, "http://" + freeAddr},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := t.TempDir()
-			first := controlURL(t, data, tc.configured)
-			if !strings.HasPrefix(first, tc.prefix) || first == "http://"+occupied.Addr().String() {
-				t.Fatalf("with the address %q it listens on %s, want an address that begins with %s", tc.configured, first, tc.prefix)
+			firstURL := controlURL(t, data, tc.configured)
+			if !strings.HasPrefix(firstURL, tc.wantPrefix) || firstURL == "http://"+occupied.Addr().String() {
+				t.Fatalf("with the setting %q the control interface has the URL %s, want one that begins with %s", tc.configured, firstURL, tc.wantPrefix)
 			}
-			if second := controlURL(t, data, tc.configured); second != first {
-				t.Errorf("after a restart it listens on %s, before on %s", second, first)
+			if restartedURL := controlURL(t, data, tc.configured); restartedURL != firstURL {
+				t.Errorf("after a restart the URL is %s, want the same URL %s", restartedURL, firstURL)
 			}
-			if other := controlURL(t, data, "127.0.0.3:0"); !strings.HasPrefix(other, "http://127.0.0.3:") {
-				t.Errorf("a different address is configured, but it listens on %s", other)
+			if changedURL := controlURL(t, data, "127.0.0.3:0"); !strings.HasPrefix(changedURL, "http://127.0.0.3:") {
+				t.Errorf("after the setting changed to 127.0.0.3 the URL is %s", changedURL)
 			}
 		})
 	}
 }
 
-// controlURL starts and stops the control interface of a sandbox and returns its address.
+// controlURL starts and stops the control interface of a sandbox and returns its URL.
 func controlURL(t *testing.T, data, configured string) string {
 	t.Helper()
 	addresses, err := openAddresses(filepath.Join(data, "addresses.json"))
@@ -59,16 +59,16 @@ func controlURL(t *testing.T, data, configured string) string {
 
 func listenOn(t *testing.T, addr string) net.Listener {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
 }
 
-// TestInvalidAddressIsAnError checks that an invalid address is not replaced by a free port, unlike an
-// address that is in use.
+// TestInvalidAddressIsAnError checks that an invalid address is an error. An address that is in use
+// is replaced by a free one instead.
 func TestInvalidAddressIsAnError(t *testing.T) {
 	env := &Environment{log: slog.New(slog.DiscardHandler)}
 	if url, err := env.listen(t.Context(), http.NotFoundHandler(), "nonsense"); err == nil {

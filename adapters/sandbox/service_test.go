@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
-// The pages check the values that a browser must send.
+// service is a fake of the parts of tenantry that a sandbox uses. It has accounts in memory, and the
+// pages of the connect flow. The pages check the values that a browser must send.
 type service struct {
 	settings      map[access.AccountID]access.Settings
 	ports.Consent // only ConsentURL is called
@@ -38,13 +38,13 @@ type service struct {
 	enforceCalls       int
 	wakeCalls          int
 	dnsConnections     []dnsConnection
-	confirmStatus      int // status of the confirmation, 0 for success
-	refusedAssignments int // number of the next assignments that are refused
+	confirmStatus      int // HTTP status of the confirmation, 0 for success
+	refusedAssignments int // how many of the next calls of Assign are refused
 	site               *httptest.Server
-	login              func() string
+	loginURL           func() string
 }
 
-// dnsConnection is a call of ConnectDNS.
+// dnsConnection has the arguments of a call of ConnectDNS.
 type dnsConnection struct{ owner, provider, token string }
 
 // token returns the token of the account's last DNS connection.
@@ -69,9 +69,9 @@ func newService(t testing.TB) *service {
 	return s
 }
 
-// services returns the fake as sandbox.Services.
+// services returns s as the services of a sandbox. s then uses the login URL of env.
 func (s *service) services(env *sandbox.Environment) sandbox.Services {
-	s.login = func() string { return env.Settings()["fake"]["login_url"] }
+	s.loginURL = func() string { return env.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, ManagedTenants: s,
 		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, credential secret.Credential) error {
@@ -86,21 +86,21 @@ func (s *service) services(env *sandbox.Environment) sandbox.Services {
 }
 
 func (s *service) ConsentURL(_ context.Context, state, redirect string) (string, error) {
-	return s.login() + "/consent?" + url.Values{"state": {state}, "redirect": {redirect}}.Encode(), nil
+	return s.loginURL() + "/consent?" + url.Values{"state": {state}, "redirect": {redirect}}.Encode(), nil
 }
 
 func (s *service) connectURL(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	s.mu.Lock()
-	_, ok := s.keys[access.HashKey(secretOf(key))]
+	_, known := s.keys[access.HashKey(secretOf(key))]
 	s.mu.Unlock()
-	if !ok {
+	if !known {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprint(w, `{"code":"invalid_api_key","detail":"the API key is not valid"}`)
 		return
 	}
-	link, _ := s.ConsentURL(r.Context(), "s1", s.site.URL+"/connect/microsoft365/callback")
-	fmt.Fprintf(w, `{"connect_url":%q}`, link)
+	consentURL, _ := s.ConsentURL(r.Context(), "s1", s.site.URL+"/connect/microsoft365/callback")
+	fmt.Fprintf(w, `{"connect_url":%q}`, consentURL)
 }
 
 func (s *service) callback(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func (s *service) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: "flow", Value: received.Get("tenant"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	signInQuery := url.Values{"state": {"s2"}, "redirect": {s.site.URL + "/connect/microsoft365/signin"}, "hint": {"admin@" + received.Get("tenant")}}
-	http.Redirect(w, r, s.login()+"/signin?"+signInQuery.Encode(), http.StatusFound)
+	http.Redirect(w, r, s.loginURL()+"/signin?"+signInQuery.Encode(), http.StatusFound)
 }
 
 func (s *service) signInCallback(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,8 @@ func (s *service) CreateAccount(_ context.Context, email, plan string, slots int
 	return a, nil
 }
 
-// FindAccount returns the newest account of an address. It also returns closed accounts.
+// FindAccount returns the account with an id, or the newest account with an address. It also returns
+// closed accounts.
 func (s *service) FindAccount(_ context.Context, idOrEmail string) (access.Account, error) {
 	for _, a := range slices.Backward(s.accounts) {
 		if string(a.ID) == idOrEmail || a.Email == idOrEmail {
@@ -175,10 +176,10 @@ func (s *service) SetActive(_ context.Context, id access.AccountID, active bool)
 	return s.change(id, func(a *access.Account) { a.Active = active })
 }
 
-func (s *service) change(id access.AccountID, do func(*access.Account)) (access.Account, error) {
+func (s *service) change(id access.AccountID, edit func(*access.Account)) (access.Account, error) {
 	for i, a := range s.accounts {
 		if a.ID == id {
-			do(&s.accounts[i])
+			edit(&s.accounts[i])
 			return s.accounts[i], nil
 		}
 	}
@@ -229,8 +230,8 @@ type keys struct {
 func (k keys) Caller(_ context.Context, hash [32]byte) (access.Caller, error) {
 	k.service.mu.Lock()
 	defer k.service.mu.Unlock()
-	key, ok := k.service.keys[hash]
-	if !ok {
+	key, known := k.service.keys[hash]
+	if !known {
 		return access.Caller{}, access.UnknownKey()
 	}
 	return access.Caller{Account: access.Account{ID: key.Account}, SecretUntil: k.service.replaced[hash]}, nil

@@ -36,11 +36,11 @@ func TestErrorsNameTheFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var v []string
-	if err := disk.Load(path, &v); err == nil || !strings.HasPrefix(err.Error(), "thing.json: ") {
+	var value []string
+	if err := disk.Load(path, &value); err == nil || !strings.HasPrefix(err.Error(), "thing.json: ") {
 		t.Fatalf("got %v, want an error that begins with the name of the file", err)
 	}
-	if disk.Save(filepath.Join(path, "below"), v) == nil || disk.Save(path, func() {}) == nil {
+	if disk.Save(filepath.Join(path, "below"), value) == nil || disk.Save(path, func() {}) == nil {
 		t.Fatal("Save succeeded for an invalid path or value")
 	}
 }

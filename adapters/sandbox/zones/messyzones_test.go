@@ -15,26 +15,26 @@ import (
 // docs/sandbox.md lists them. Seeding again must not change a zone that was edited.
 func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 	store, server := openStore(t)
-	raw, err := os.ReadFile("../../../docs/sandbox.md")
+	page, err := os.ReadFile("../../../docs/sandbox.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := strings.Count(string(raw), "| `messy-"); rows != len(zones.MessyZones) {
+	if rows := strings.Count(string(page), "| `messy-"); rows != len(zones.MessyZones) {
 		t.Errorf("docs/sandbox.md lists %d messy zones, want %d", rows, len(zones.MessyZones))
 	}
 	for _, messy := range zones.MessyZones {
 		if err := store.Seed(messy); err != nil {
 			t.Fatal(err)
 		}
-		if m := query(t, server, "tcp", messy.Name, "SOA", false); len(m.Answer) != 1 {
-			t.Errorf("%s is not served: %v", messy.Name, m)
+		if answer := query(t, server, "tcp", messy.Name, "SOA", false); len(answer.Answer) != 1 {
+			t.Errorf("%s is not served: %v", messy.Name, answer)
 		}
-		if list, err := store.Records(messy.Name); err != nil || len(list) == 0 {
-			t.Errorf("the records of %s are %v, %v, want at least one", messy.Name, list, err)
+		if served, err := store.Records(messy.Name); err != nil || len(served) == 0 {
+			t.Errorf("the records of %s are %v, %v, want at least one", messy.Name, served, err)
 		}
 		row := "| `" + messy.Name + "` | " + map[string]string{"cloudflare": "Cloudflare", "manual": "a registrar"}[messy.Provider] + " | " + messy.About + " |\n"
-		if !strings.Contains(string(raw), row) {
-			t.Errorf("docs/sandbox.md has no row %s", row)
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/sandbox.md does not have the row %s", row)
 		}
 	}
 	edited := parseRecords(t, `[{"type":"A","name":"messy-mx-null.test","content":"192.0.2.1","ttl":60}]`)
@@ -46,8 +46,8 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list, _ := store.Records("messy-mx-null.test"); len(list) != 1 || list[0].Type != "A" {
-		t.Errorf("seeding changed an edited zone: %v", list)
+	if served, _ := store.Records("messy-mx-null.test"); len(served) != 1 || served[0].Type != "A" {
+		t.Errorf("seeding changed an edited zone: %v", served)
 	}
 }
 
@@ -58,23 +58,23 @@ func TestEditOfAChangedZoneFails(t *testing.T) {
 	if err := store.Add("example.test", "cloudflare"); err != nil {
 		t.Fatal(err)
 	}
-	read := store.Hosted("cloudflare", "example.test")[0]
+	staleZone := store.Hosted("cloudflare", "example.test")[0]
 	if err := store.Replace("example.test", parseRecords(t, sampleZone)); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Edit(read); !errors.Is(err, zones.ErrChanged) {
+	if err := store.Edit(staleZone); !errors.Is(err, zones.ErrChanged) {
 		t.Errorf("edit of a changed zone: got %v, want ErrChanged", err)
 	}
-	current := store.Hosted("cloudflare", "")[0]
-	if len(current.Records) != len(parseRecords(t, sampleZone)) {
-		t.Errorf("after the refused edit the zone has %v, want the records of sampleZone", current.Records)
+	currentZone := store.Hosted("cloudflare", "")[0]
+	if len(currentZone.Records) != len(parseRecords(t, sampleZone)) {
+		t.Errorf("after the refused edit the zone has %v, want the records of sampleZone", currentZone.Records)
 	}
-	current.Records, current.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
-	if err := store.Edit(current); !errors.As(err, new(zones.InvalidError)) {
+	currentZone.Records, currentZone.VeiledRecords = nil, []zones.VeiledRecord{{Record: zones.Record{Type: "TXT", Name: "example.test", Content: "x", TTL: 60}, Veil: zones.Proxied}}
+	if err := store.Edit(currentZone); !errors.As(err, new(zones.InvalidError)) {
 		t.Errorf("a proxied TXT record: got %v, want an InvalidError", err)
 	}
-	current.Name = "other.test"
-	if err := store.Edit(current); !errors.Is(err, zones.ErrUnknown) {
+	currentZone.Name = "other.test"
+	if err := store.Edit(currentZone); !errors.Is(err, zones.ErrUnknown) {
 		t.Errorf("edit of an unknown zone: got %v, want ErrUnknown", err)
 	}
 }

@@ -40,25 +40,25 @@ func openStore(t *testing.T) (*zones.Store, *zones.Server) {
 
 func parseRecords(t *testing.T, text string) []zones.Record {
 	t.Helper()
-	var list []zones.Record
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	var records []zones.Record
+	if err := json.Unmarshal([]byte(text), &records); err != nil {
 		t.Fatal(err)
 	}
-	return list
+	return records
 }
 
-// hangTimeout limits a query. It is exceeded only if something hangs. The default is 2 s.
+// hangTimeout limits a query. Only a query that hangs exceeds it. The default of the client is 2 s.
 const hangTimeout = 4 * time.Minute
 
-func query(t *testing.T, s *zones.Server, network, name, qtype string, recurse bool) *wire.Msg {
+func query(t *testing.T, server *zones.Server, network, name, qtype string, recurse bool) *wire.Msg {
 	t.Helper()
-	q := new(wire.Msg).SetQuestion(wire.Fqdn(name), wire.StringToType[qtype])
-	q.RecursionDesired = recurse
-	m, _, err := (&wire.Client{Net: network, Timeout: hangTimeout}).ExchangeContext(t.Context(), q, s.Addr())
+	question := new(wire.Msg).SetQuestion(wire.Fqdn(name), wire.StringToType[qtype])
+	question.RecursionDesired = recurse
+	answer, _, err := (&wire.Client{Net: network, Timeout: hangTimeout}).ExchangeContext(t.Context(), question, server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return answer
 }
 
 const sampleZone = `[
@@ -92,7 +92,7 @@ func TestServerAnswersForEachZone(t *testing.T) {
 	if err := store.Replace("example.test", parseRecords(t, sampleZone)); err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct{ name, qname, qtype, rcode, answer, authority string }{
+	for _, tc := range []struct{ name, qname, qtype, wantRcode, wantAnswer, wantAuthority string }{
 		{"a record", "Example.TEST", "MX", "NOERROR", "5 mail.example.net.", ""},
 		{"text with quotes and backslashes", "example.test", "TXT", "NOERROR", `"say \"hi\" \\ there"`, ""},
 		{"the name servers of a zone", "example.test", "NS", "NOERROR", "ada.ns.cloudflare.com.|bob.ns.cloudflare.com.", ""},
@@ -117,36 +117,36 @@ func TestServerAnswersForEachZone(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, network := range []string{"udp", "tcp"} {
-				m := query(t, server, network, tc.qname, tc.qtype, network == "udp")
-				if rcode := wire.RcodeToString[m.Rcode]; rcode != tc.rcode {
-					t.Fatalf("got %s, want %s", rcode, tc.rcode)
+				answer := query(t, server, network, tc.qname, tc.qtype, network == "udp")
+				if rcode := wire.RcodeToString[answer.Rcode]; rcode != tc.wantRcode {
+					t.Fatalf("got %s, want %s", rcode, tc.wantRcode)
 				}
-				isLong := strings.HasPrefix(tc.answer, `"v=`)
-				if got := dataOf(m.Answer); got != tc.answer && (!isLong || !strings.HasPrefix(got, tc.answer)) {
-					t.Errorf("answer: got %s, want %s", got, tc.answer)
+				isPrefix := strings.HasPrefix(tc.wantAnswer, `"v=`) // the case has only the beginning of the text
+				if got := dataOf(answer.Answer); got != tc.wantAnswer && (!isPrefix || !strings.HasPrefix(got, tc.wantAnswer)) {
+					t.Errorf("answer: got %s, want %s", got, tc.wantAnswer)
 				}
-				if got := ownersOf(m.Ns); got != tc.authority {
-					t.Errorf("authority: got %s, want %s", got, tc.authority)
+				if got := ownersOf(answer.Ns); got != tc.wantAuthority {
+					t.Errorf("authority: got %s, want %s", got, tc.wantAuthority)
 				}
-				if m.Authoritative == (tc.name == "a delegation") || m.RecursionAvailable != (network == "udp") {
-					t.Errorf("AA %v, RA %v, want AA except for a delegation, and RA only by UDP", m.Authoritative, m.RecursionAvailable)
+				if answer.Authoritative == (tc.name == "a delegation") || answer.RecursionAvailable != (network == "udp") {
+					t.Errorf("AA %v, RA %v, want AA except for a delegation, and RA only by UDP", answer.Authoritative, answer.RecursionAvailable)
 				}
 			}
 		})
 	}
 }
 
-func dataOf(list []wire.RR) string {
+func dataOf(records []wire.RR) string {
 	var lines []string
-	for _, rr := range list {
+	for _, rr := range records {
 		lines = append(lines, strings.TrimPrefix(rr.String(), rr.Header().String()))
 	}
 	return strings.Join(lines, "|")
 }
 
-func ownersOf(list []wire.RR) string {
+func ownersOf(records []wire.RR) string {
 	var lines []string
-	for _, rr := range list {
+	for _, rr := range records {
 		lines = append(lines, rr.Header().Name+" "+wire.TypeToString[rr.Header().Rrtype])
 	}
 	return strings.Join(lines, "|")
@@ -173,11 +173,11 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 		{"a different class", func(msg *wire.Msg) { msg.Question[0].Qclass = wire.ClassCHAOS }, wire.RcodeRefused},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			q := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)
-			tc.edit(q)
-			m, _, err := (&wire.Client{Timeout: hangTimeout}).ExchangeContext(t.Context(), q, server.Addr())
-			if err != nil || m.Rcode != tc.want {
-				t.Fatalf("got %v, %v, want %s", m, err, wire.RcodeToString[tc.want])
+			question := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)
+			tc.edit(question)
+			answer, _, err := (&wire.Client{Timeout: hangTimeout}).ExchangeContext(t.Context(), question, server.Addr())
+			if err != nil || answer.Rcode != tc.want {
+				t.Fatalf("got %v, %v, want %s", answer, err, wire.RcodeToString[tc.want])
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name, zone, provider string
-		ok                   bool
+		wantSuccess          bool
 	}{
 		{"the same zone again", "example.test", "cloudflare", true},
 		{"a zone below an existing zone", "sub.example.test", "manual", true},
@@ -242,8 +242,8 @@ func TestAddChecksNameAndProvider(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := store.Add(tc.zone, tc.provider)
-			if (err == nil) != tc.ok || err != nil && !errors.As(err, new(zones.InvalidError)) {
-				t.Fatalf("got %v, want success: %t, otherwise an InvalidError", err, tc.ok)
+			if (err == nil) != tc.wantSuccess || err != nil && !errors.As(err, new(zones.InvalidError)) {
+				t.Fatalf("got %v, want success %t, or an InvalidError", err, tc.wantSuccess)
 			}
 		})
 	}
@@ -291,12 +291,12 @@ func TestConflictingRecordsAreRefused(t *testing.T) {
 	if err := store.Add("example.test", "manual"); err != nil {
 		t.Fatal(err)
 	}
-	a := `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60}`
+	address := `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60}`
 	cname := `{"type":"CNAME","name":"A.example.test","content":"b.example.net","ttl":60}`
-	for name, set := range map[string]string{
-		"a record twice": a + "," + a, "a record after a CNAME": cname + "," + a, "a CNAME after a record": a + "," + cname,
+	for name, records := range map[string]string{
+		"a record twice": address + "," + address, "a record after a CNAME": cname + "," + address, "a CNAME after a record": address + "," + cname,
 	} {
-		if err := store.Replace("example.test", parseRecords(t, "["+set+"]")); !errors.As(err, new(zones.InvalidError)) {
+		if err := store.Replace("example.test", parseRecords(t, "["+records+"]")); !errors.As(err, new(zones.InvalidError)) {
 			t.Errorf("%s: got %v, want an InvalidError", name, err)
 		}
 	}
@@ -316,8 +316,8 @@ func TestMalformedRecordsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServeOwnReplacesOnlyOwnZones checks that a provider can change its own zones, and no other
-// zones.
+// TestServeOwnReplacesOnlyOwnZones checks that a simulator can change the zones of its provider. It
+// cannot change zones of customers or built-in zones.
 func TestServeOwnReplacesOnlyOwnZones(t *testing.T) {
 	store, server := openStore(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {
