@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// EncryptWithLowWorkFactor works like Encrypt, with a small work factor, because the race detector
-// makes scrypt twenty times slower.
+// EncryptWithLowWorkFactor works like Encrypt, with a smaller work factor. The race detector makes
+// scrypt twenty times slower.
 func EncryptWithLowWorkFactor(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
 }
@@ -35,8 +35,8 @@ func (c *countingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
 	return c.Identity.Unwrap(header)
 }
 
-// BlockReload simulates a slow disk. It holds the lock under which the keyset file is checked,
-// until the returned function is called.
+// BlockReload simulates a slow disk. Until unblock is called, it holds the lock under which the
+// sealer checks the keyset file.
 func (s *Sealer) BlockReload() (unblock func()) {
 	s.mu.Lock()
 	return s.mu.Unlock

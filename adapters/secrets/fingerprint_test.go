@@ -10,9 +10,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/secrets"
 )
 
-func fingerprintOf(t *testing.T, s *secrets.Sealer, text string) []byte {
+func fingerprintOf(t *testing.T, sealer *secrets.Sealer, text string) []byte {
 	t.Helper()
-	fingerprint, err := s.Fingerprint([]byte(text))
+	fingerprint, err := sealer.Fingerprint([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,13 +20,13 @@ func fingerprintOf(t *testing.T, s *secrets.Sealer, text string) []byte {
 }
 
 func TestFingerprintMatchesOnlyItsText(t *testing.T) {
-	s := openSealer(t, createKeyset(t))
-	fingerprint := fingerprintOf(t, s, "one")
-	if !s.Matches([]byte("one"), fingerprint) || s.Matches([]byte("two"), fingerprint) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), fingerprint[:20]) {
+	sealer := openSealer(t, createKeyset(t))
+	fingerprint := fingerprintOf(t, sealer, "one")
+	if !sealer.Matches([]byte("one"), fingerprint) || sealer.Matches([]byte("two"), fingerprint) || sealer.Matches([]byte("one"), nil) || sealer.Matches([]byte("one"), fingerprint[:20]) {
 		t.Fatal("a fingerprint must match its own text and nothing else")
 	}
 	fingerprint[len(fingerprint)-1] ^= 1
-	if s.Matches([]byte("one"), fingerprint) {
+	if sealer.Matches([]byte("one"), fingerprint) {
 		t.Fatal("a changed fingerprint matches")
 	}
 }
@@ -34,32 +34,33 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 // TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. From a hash
 // without a key, an attacker could guess a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
-	sealer1, sealer2 := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
-	fingerprint, hash := fingerprintOf(t, sealer1, "text"), sha256.Sum256([]byte("text"))
-	if bytes.Equal(fingerprint[4:], fingerprintOf(t, sealer2, "text")[4:]) || bytes.Contains(fingerprint, hash[:]) {
-		t.Fatal("the fingerprint can be made without the keyset")
+	sealer, foreignSealer := openSealer(t, createKeyset(t)), openSealer(t, createKeyset(t))
+	fingerprint, hash := fingerprintOf(t, sealer, "text"), sha256.Sum256([]byte("text"))
+	// The first four bytes are the id of the key.
+	if bytes.Equal(fingerprint[4:], fingerprintOf(t, foreignSealer, "text")[4:]) || bytes.Contains(fingerprint, hash[:]) {
+		t.Fatal("the fingerprint does not depend on the keyset, or contains a hash without a key")
 	}
-	if sealer2.Matches([]byte("text"), fingerprint) {
-		t.Fatal("the fingerprint of another keyset matches")
+	if foreignSealer.Matches([]byte("text"), fingerprint) {
+		t.Fatal("the fingerprint of a different keyset matches")
 	}
 }
 
 func TestFingerprintsMatchAfterRotations(t *testing.T) {
 	path := createKeyset(t)
-	s := openSealer(t, path)
-	before := fingerprintOf(t, s, "text")
+	earlierSealer := openSealer(t, path)
+	earlierFingerprint := fingerprintOf(t, earlierSealer, "text")
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	rotated := openSealer(t, path)
-	after := fingerprintOf(t, rotated, "text")
-	if bytes.Equal(before, after) {
-		t.Fatal("the rotation changed nothing")
+	rotatedSealer := openSealer(t, path)
+	rotatedFingerprint := fingerprintOf(t, rotatedSealer, "text")
+	if bytes.Equal(earlierFingerprint, rotatedFingerprint) {
+		t.Fatal("after a rotation the fingerprint of a text is the same, want one of the new key")
 	}
-	if !rotated.Matches([]byte("text"), before) || !rotated.Matches([]byte("text"), after) {
+	if !rotatedSealer.Matches([]byte("text"), earlierFingerprint) || !rotatedSealer.Matches([]byte("text"), rotatedFingerprint) {
 		t.Fatal("after a rotation a fingerprint does not match its text")
 	}
-	if !s.Matches([]byte("text"), after) {
+	if !earlierSealer.Matches([]byte("text"), rotatedFingerprint) {
 		t.Fatal("a sealer that was opened before the rotation does not read the keyset again")
 	}
 }

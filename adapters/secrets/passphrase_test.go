@@ -14,29 +14,30 @@ import (
 )
 
 func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
-	text := strings.Repeat(testSecret, 10_000)
+	text := strings.Repeat(testSecret, 10_000) // several chunks of age, which encrypts 64 KiB at a time
 	var encrypted bytes.Buffer
-	w, err := secrets.EncryptWithLowWorkFactor(&encrypted, secret.New("right"))
-	if err == nil {
-		_, err = io.WriteString(w, text)
+	plaintext, err := secrets.EncryptWithLowWorkFactor(&encrypted, secret.New("right"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := errors.Join(err, w.Close()); err != nil {
+	_, err = io.WriteString(plaintext, text)
+	if err := errors.Join(err, plaintext.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if !secrets.IsEncrypted(encrypted.Bytes()[:20]) || secrets.IsEncrypted([]byte(text)) || bytes.Contains(encrypted.Bytes(), []byte(testSecret)) {
-		t.Fatal("the data does not look encrypted")
+		t.Fatal("IsEncrypted is wrong, or the encrypted data contains the secret")
 	}
-	decrypter := func(passphrase string) *secrets.Decrypter {
+	newDecrypter := func(passphrase string) *secrets.Decrypter {
 		d, err := secrets.NewDecrypter(secret.New(passphrase))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	right := decrypter("right")
-	derivations := secrets.CountDerivations(right)
+	rightDecrypter := newDecrypter("right")
+	derivations := secrets.CountDerivations(rightDecrypter)
 	for range 2 {
-		r, err := right.Decrypt(bytes.NewReader(encrypted.Bytes()))
+		r, err := rightDecrypter.Decrypt(bytes.NewReader(encrypted.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,16 +48,16 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 	if *derivations != 1 {
 		t.Errorf("the key was derived %d times, want once", *derivations)
 	}
-	if _, err := decrypter("wrong").Decrypt(bytes.NewReader(encrypted.Bytes())); !errors.Is(err, secrets.ErrPassphrase) {
+	if _, err := newDecrypter("wrong").Decrypt(bytes.NewReader(encrypted.Bytes())); !errors.Is(err, secrets.ErrPassphrase) {
 		t.Fatalf("a wrong passphrase: got %v, want ErrPassphrase", err)
 	}
-	changed := bytes.Clone(encrypted.Bytes())
-	changed[len(changed)-100] ^= 1
-	r, err := right.Decrypt(bytes.NewReader(changed))
+	damaged := bytes.Clone(encrypted.Bytes())
+	damaged[len(damaged)-100] ^= 1
+	r, err := rightDecrypter.Decrypt(bytes.NewReader(damaged))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(r); err == nil {
-		t.Fatal("changed data was decrypted without an error")
+		t.Fatal("data with one changed bit was decrypted without an error")
 	}
 }

@@ -29,18 +29,21 @@ func createKeyset(t *testing.T) string {
 	return path
 }
 
-func sealSecret(t *testing.T, s *secrets.Sealer) []byte {
+func sealSecret(t *testing.T, sealer *secrets.Sealer) []byte {
 	t.Helper()
-	sealed, err := s.Seal(secret.New(testSecret), "p")
+	sealed, err := sealer.Seal(secret.New(testSecret), "p")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return sealed
 }
 
-func requireOpens(t *testing.T, s *secrets.Sealer, sealed []byte) {
+// keyPrefix returns the first five bytes of a sealed secret, which identify its key.
+func keyPrefix(sealed []byte) []byte { return sealed[:5] }
+
+func requireOpens(t *testing.T, sealer *secrets.Sealer, sealed []byte) {
 	t.Helper()
-	if got, err := s.Open(sealed, "p"); err != nil || got.Reveal() != testSecret {
+	if got, err := sealer.Open(sealed, "p"); err != nil || got.Reveal() != testSecret {
 		t.Fatalf("the sealed secret does not open: %v", err)
 	}
 }
@@ -51,30 +54,33 @@ func keyStatuses(t *testing.T, keys []secrets.Key, err error) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []string
+	var statuses []string
 	for _, k := range keys {
-		list = append(list, string(k.Status))
+		statuses = append(statuses, string(k.Status))
 	}
-	return strings.Join(list, " ")
+	return strings.Join(statuses, " ")
 }
 
 func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
 	path := createKeyset(t)
-	before, _ := os.ReadFile(path)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := secrets.CreateKeyset(path); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("an existing keyset: got %v, want an error that wraps fs.ErrExist", err)
 	}
-	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-		t.Fatal("the keyset has changed")
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Fatalf("the keyset has changed, or cannot be read: %v", err)
 	}
 }
 
-// TestMissingKeysAreThoseThatTheKeysetLacks checks values of two keys with the keyset before and
-// after it got the second key. It also checks damaged values.
+// TestMissingKeysAreThoseThatTheKeysetLacks checks secrets of two keys against the keyset with both
+// keys, and against the keyset without the second key. It also checks damaged values.
 func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 	path := createKeyset(t)
-	first := sealSecret(t, openSealer(t, path))
-	before, err := secrets.ReadKeyset(path)
+	ofFirstKey := sealSecret(t, openSealer(t, path))
+	earlierKeyset, err := secrets.ReadKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +88,8 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := sealSecret(t, openSealer(t, path))
-	after, err := secrets.ReadKeyset(path)
+	ofSecondKey := sealSecret(t, openSealer(t, path))
+	rotatedKeyset, err := secrets.ReadKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,10 +98,10 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 		sealed [][]byte
 		want   []string
 	}{
-		"all keys":       {after, [][]byte{first, second}, nil},
-		"no values":      {after, nil, nil},
-		"a lost key":     {before, [][]byte{first, second[:5]}, []string{keys[1].ID}},
-		"damaged values": {before, [][]byte{nil, {1, 2}, []byte("not sealed")}, nil},
+		"all keys":       {rotatedKeyset, [][]byte{ofFirstKey, ofSecondKey}, nil},
+		"no values":      {rotatedKeyset, nil, nil},
+		"a lost key":     {earlierKeyset, [][]byte{ofFirstKey, keyPrefix(ofSecondKey)}, []string{keys[1].ID}},
+		"damaged values": {earlierKeyset, [][]byte{nil, {1, 2}, []byte("not sealed")}, nil},
 	} {
 		if got, err := secrets.MissingKeys(tc.keyset, tc.sealed); err != nil || !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %v, %v, want %v", name, got, err, tc.want)
@@ -105,7 +111,7 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 
 func TestRotatedKeysetContainsTheEarlierKeyset(t *testing.T) {
 	path := createKeyset(t)
-	before, err := secrets.ReadKeyset(path)
+	earlier, err := secrets.ReadKeyset(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,43 +127,43 @@ func TestRotatedKeysetContainsTheEarlierKeyset(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		name           string
-		content, other []byte
-		want           bool
+		name               string
+		content, contained []byte
+		want               bool
 	}{
-		{"the same keyset", before, before, true},
-		{"the rotated keyset contains the earlier one", rotated, before, true},
-		{"the earlier keyset lacks the new key", before, rotated, false},
+		{"the same keyset", earlier, earlier, true},
+		{"the rotated keyset contains the earlier one", rotated, earlier, true},
+		{"the earlier keyset lacks the new key", earlier, rotated, false},
 		{"a foreign keyset", rotated, foreign, false},
 	} {
-		if got, err := secrets.ContainsKeyset(tc.content, tc.other); err != nil || got != tc.want {
+		if got, err := secrets.ContainsKeyset(tc.content, tc.contained); err != nil || got != tc.want {
 			t.Errorf("%s: got %v, %v, want %v", tc.name, got, err, tc.want)
 		}
 	}
 }
 
-func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
+func TestSecretsOfTheOldKeyOpenAfterRotation(t *testing.T) {
 	path := createKeyset(t)
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	first := sealSecret(t, openSealer(t, path))
+	ofOldKey := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Rotate(path)
 	if got := keyStatuses(t, keys, err); got != "old primary" {
 		t.Fatalf("after the first rotation the keys are %s, want old primary", got)
 	}
-	s := openSealer(t, path)
-	second := sealSecret(t, s)
-	if bytes.Equal(first[:5], second[:5]) {
-		t.Fatal("after the rotation, a secret is sealed with the old key")
+	sealer := openSealer(t, path)
+	ofNewKey := sealSecret(t, sealer)
+	if bytes.Equal(keyPrefix(ofOldKey), keyPrefix(ofNewKey)) {
+		t.Fatal("after the rotation a secret is sealed with the old key")
 	}
-	requireOpens(t, s, first)
-	requireOpens(t, s, second)
+	requireOpens(t, sealer, ofOldKey)
+	requireOpens(t, sealer, ofNewKey)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the rotated file: got %v, %v, want the mode 0640", info, err)
 	}
 	if remaining, err := os.ReadDir(filepath.Dir(path)); err != nil || len(remaining) != 1 {
-		t.Errorf("files beside the keyset: %v (%v)", remaining, err)
+		t.Errorf("the folder of the keyset has the files %v (%v), want only the keyset", remaining, err)
 	}
 }
 
@@ -167,7 +173,7 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
 	replicaPath := filepath.Join(t.TempDir(), "keyset.json")
-	before := sealSecret(t, openSealer(t, path))
+	ofPrimary := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Stage(path)
 	if got := keyStatuses(t, keys, err); got != "primary staged" {
 		t.Fatalf("after staging the keys are %s, want primary staged", got)
@@ -175,12 +181,12 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	if _, err := secrets.Stage(path); !errors.Is(err, secrets.ErrStaged) {
 		t.Fatalf("a second staged key: got %v, want ErrStaged", err)
 	}
-	if !bytes.Equal(before[:5], sealSecret(t, openSealer(t, path))[:5]) {
+	if !bytes.Equal(keyPrefix(ofPrimary), keyPrefix(sealSecret(t, openSealer(t, path)))) {
 		t.Fatal("a secret is sealed with the staged key")
 	}
-	raw, err := secrets.ReadKeyset(path)
+	content, err := secrets.ReadKeyset(path)
 	if err == nil {
-		err = secrets.WriteNewKeyset(replicaPath, raw)
+		err = secrets.WriteNewKeyset(replicaPath, content)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -191,21 +197,21 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	}
 	requireOpens(t, openSealer(t, replicaPath), sealSecret(t, openSealer(t, path)))
 	if keys, err = secrets.Keys(path); keyStatuses(t, keys, err) != "old primary" {
-		t.Fatalf("the file has the keys %v, want old primary", keys)
+		t.Fatalf("the file has the keys %v, want the statuses old primary", keys)
 	}
 }
 
 func TestConcurrentRotationsAreAllKept(t *testing.T) {
 	path := createKeyset(t)
-	var wg sync.WaitGroup
+	var rotations sync.WaitGroup
 	for range 8 {
-		wg.Go(func() {
+		rotations.Go(func() {
 			if _, err := secrets.Rotate(path); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	wg.Wait()
+	rotations.Wait()
 	if keys, err := secrets.Keys(path); err != nil || len(keys) != 9 {
 		t.Fatalf("got %d keys, %v, want 9", len(keys), err)
 	}
@@ -233,22 +239,22 @@ func TestRotateKeepsASymbolicLink(t *testing.T) {
 func TestSealerReloadsAChangedFile(t *testing.T) {
 	path := createKeyset(t)
 	sealing, opening := openSealer(t, path), openSealer(t, path)
-	first := sealSecret(t, sealing)
+	ofOldKey := sealSecret(t, sealing)
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	fresh := sealSecret(t, openSealer(t, path))
-	requireOpens(t, opening, fresh) // at once: Open reads a changed file if it does not know the key
-	requireOpens(t, opening, first)
-	for end := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		if bytes.Equal(sealSecret(t, sealing)[:5], fresh[:5]) {
+	ofNewKey := sealSecret(t, openSealer(t, path))
+	requireOpens(t, opening, ofNewKey) // Open reads a changed file at once if it does not know the key
+	requireOpens(t, opening, ofOldKey)
+	for deadline := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
+		if bytes.Equal(keyPrefix(sealSecret(t, sealing)), keyPrefix(ofNewKey)) {
 			break
 		}
-		if time.Now().After(end) {
+		if time.Now().After(deadline) {
 			t.Fatal("the sealer still uses the old key after 4 minutes")
 		}
 	}
-	requireOpens(t, sealing, first)
+	requireOpens(t, sealing, ofOldKey)
 }
 
 func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
@@ -258,29 +264,29 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	s := openSealer(t, path)
-	s.Log = slog.New(slog.NewTextHandler(&logged, nil))
-	ownSecret := sealSecret(t, s)
+	sealer := openSealer(t, path)
+	sealer.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	ownSecret := sealSecret(t, sealer)
 	foreignSecret := sealSecret(t, openSealer(t, createKeyset(t)))
-	for name, breakIt := range map[string]func() error{
+	for name, damageFile := range map[string]func() error{
 		"cut off":        func() error { return os.WriteFile(path, validKeyset[:len(validKeyset)-9], 0o600) },
 		"gone":           func() error { return os.Remove(path) },
 		"open to others": func() error { return errors.Join(os.WriteFile(path, validKeyset, 0o600), os.Chmod(path, 0o644)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			logged.Reset()
-			if err := breakIt(); err != nil {
+			if err := damageFile(); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if _, err := s.Open(foreignSecret, "p"); err == nil {
+				if _, err := sealer.Open(foreignSecret, "p"); err == nil {
 					t.Fatal("a secret of a different keyset opens")
 				}
 			}
-			requireOpens(t, s, ownSecret)
-			requireOpens(t, s, sealSecret(t, s))
-			if strings.Count(logged.String(), "stays in use") != 1 {
-				t.Errorf("the log does not report the error exactly once: %s", logged.String())
+			requireOpens(t, sealer, ownSecret)
+			requireOpens(t, sealer, sealSecret(t, sealer))
+			if reports := strings.Count(logged.String(), "stays in use"); reports != 1 {
+				t.Errorf("the log reports the error %d times, want once: %s", reports, logged.String())
 			}
 			if material := string(validKeyset[100:140]); strings.Contains(logged.String(), material) {
 				t.Error("the log contains a part of the keyset")
@@ -288,7 +294,7 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 			if err := errors.Join(os.WriteFile(path, validKeyset, 0o600), os.Chmod(path, 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Open(foreignSecret, "p"); err == nil {
+			if _, err := sealer.Open(foreignSecret, "p"); err == nil {
 				t.Fatal("a secret of a different keyset opens")
 			}
 		})
@@ -296,21 +302,21 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 }
 
 // TestSealerRetriesAFailedReload checks that the sealer reads a keyset file again after a failed
-// reload, even if the file info stays the same. An example is a file that the process may not read
-// until its owner is changed. The sealer does not repeat the read at once.
+// reload, even if the size and the time of the file stay the same. The owner of the file may have
+// been corrected, for example. The sealer does not repeat the read at once.
 func TestSealerRetriesAFailedReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := createKeyset(t)
-		s := openSealer(t, path)
+		sealer := openSealer(t, path)
 		if _, err := secrets.Rotate(path); err != nil {
 			t.Fatal(err)
 		}
-		fresh := sealSecret(t, openSealer(t, path))
+		ofNewKey := sealSecret(t, openSealer(t, path))
 		rotated, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// write changes the content of the file, but not its info.
+		// write changes the content of the file, but neither its size nor its times.
 		modified := time.Now()
 		write := func(content []byte) {
 			t.Helper()
@@ -319,15 +325,15 @@ func TestSealerRetriesAFailedReload(t *testing.T) {
 			}
 		}
 		write(bytes.Repeat([]byte(" "), len(rotated)))
-		if _, err := s.Open(fresh, "p"); err == nil {
+		if _, err := sealer.Open(ofNewKey, "p"); err == nil {
 			t.Fatal("a secret opens with an unusable keyset file")
 		}
 		write(rotated)
-		if _, err := s.Open(fresh, "p"); err == nil {
+		if _, err := sealer.Open(ofNewKey, "p"); err == nil {
 			t.Error("the sealer repeats a failed reload at once")
 		}
-		time.Sleep(2 * time.Second)
-		requireOpens(t, s, fresh)
+		time.Sleep(2 * time.Second) // longer than checkInterval
+		requireOpens(t, sealer, ofNewKey)
 	})
 }
 
@@ -335,8 +341,8 @@ func TestSealerRetriesAFailedReload(t *testing.T) {
 // keyset file, whether its key exists or not. Reading and parsing the file needs hundreds of
 // allocations.
 func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
-	s := openSealer(t, createKeyset(t))
-	changed := sealSecret(t, s)
+	sealer := openSealer(t, createKeyset(t))
+	changed := sealSecret(t, sealer)
 	changed[len(changed)-1] ^= 1
 	for name, forged := range map[string][]byte{
 		"changed":               changed,
@@ -345,7 +351,7 @@ func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
 		"not of Tink":           []byte("forged forged forged forged forged"),
 	} {
 		allocations := testing.AllocsPerRun(100, func() {
-			if _, err := s.Open(forged, "p"); err == nil {
+			if _, err := sealer.Open(forged, "p"); err == nil {
 				t.Errorf("a secret that is %s opens", name)
 			}
 		})
@@ -358,16 +364,16 @@ func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
 // TestSealingDoesNotWaitForTheKeysetFile checks that secrets are sealed and opened while a
 // different goroutine reads the file.
 func TestSealingDoesNotWaitForTheKeysetFile(t *testing.T) {
-	s := openSealer(t, createKeyset(t))
-	defer s.BlockReload()()
-	done := make(chan struct{})
+	sealer := openSealer(t, createKeyset(t))
+	defer sealer.BlockReload()()
+	sealed := make(chan struct{})
 	go func() {
-		defer close(done)
-		requireOpens(t, s, sealSecret(t, s))
+		defer close(sealed)
+		requireOpens(t, sealer, sealSecret(t, sealer))
 	}()
 	select {
-	case <-done:
+	case <-sealed:
 	case <-time.After(4 * time.Minute):
-		t.Fatal("sealing waits for the reload")
+		t.Fatal("a secret was not sealed and opened within 4 minutes while the file was being checked")
 	}
 }

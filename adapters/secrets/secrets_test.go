@@ -22,11 +22,11 @@ const testSecret = "canary-9f31c0b7-Passw0rd"
 
 func openSealer(t *testing.T, path string) *secrets.Sealer {
 	t.Helper()
-	s, err := secrets.OpenKeyset(path, secrets.CreateMissing)
+	sealer, err := secrets.OpenKeyset(path, secrets.CreateMissing)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return sealer
 }
 
 func TestOpenReturnsWhatWasSealed(t *testing.T) {
@@ -40,7 +40,7 @@ func TestOpenReturnsWhatWasSealed(t *testing.T) {
 		}
 		got, err := reopened.Open(sealed, associatedData)
 		if err != nil || got.Reveal() != plain {
-			t.Fatalf("not the same after opening (%v)", err)
+			t.Fatalf("the opened text is different from the sealed text (%v)", err)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 	}{
 		{"different associated data", sealer, sealed, "flow/2"},
 		{"no associated data", sealer, sealed, ""},
-		{"another keyset", openSealer(t, filepath.Join(dir, "b.json")), sealed, "flow/1"},
+		{"a different keyset", openSealer(t, filepath.Join(dir, "b.json")), sealed, "flow/1"},
 		{"one bit changed", sealer, changed, "flow/1"},
 		{"truncated by one byte", sealer, sealed[:len(sealed)-1], "flow/1"},
 		{"truncated to the key id", sealer, sealed[:5], "flow/1"},
@@ -72,7 +72,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := tc.sealer.Open(tc.sealed, tc.associatedData)
 			if err == nil || !got.Empty() {
-				t.Fatal("Open returned a secret, or no error")
+				t.Fatalf("Open returned the error %v, want an error and no secret", err)
 			}
 			if strings.Contains(err.Error(), testSecret) {
 				t.Fatal("the error contains the secret")
@@ -83,19 +83,19 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 
 func TestSealedDataHidesTheSecret(t *testing.T) {
 	sealer := openSealer(t, filepath.Join(t.TempDir(), "keyset.json"))
-	first, err := sealer.Seal(secret.New(testSecret), "flow/1")
+	sealed, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := sealer.Seal(secret.New(testSecret), "flow/1")
+	sealedAgain, err := sealer.Seal(secret.New(testSecret), "flow/1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Equal(first, second) {
-		t.Error("the same secret is sealed the same way twice")
+	if bytes.Equal(sealed, sealedAgain) {
+		t.Error("sealing a secret twice returned the same data, want different data")
 	}
 	for _, form := range []string{testSecret, hex.EncodeToString([]byte(testSecret)), base64.StdEncoding.EncodeToString([]byte(testSecret))} {
-		if bytes.Contains(first, []byte(form)) {
+		if bytes.Contains(sealed, []byte(form)) {
 			t.Errorf("the sealed data contains the secret as %s", form)
 		}
 	}
@@ -104,30 +104,30 @@ func TestSealedDataHidesTheSecret(t *testing.T) {
 func TestKeysetFileIsPrivateAndCreatedOnlyOnRequest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data", "keyset.json")
 	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err == nil {
-		t.Fatal("a missing keyset opens")
+		t.Fatal("OpenKeyset returned no error for a missing keyset")
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Fatal("OpenKeyset created a keyset although RequireExisting was passed")
 	}
 	openSealer(t, path)
-	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
-		info, err := os.Stat(name)
+	for created, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		info, err := os.Stat(created)
 		if err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: mode %v, want %v (%v)", name, info.Mode().Perm(), want, err)
+			t.Errorf("%s: mode %v, want %v (%v)", created, info.Mode().Perm(), want, err)
 		}
 	}
 	remaining, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(remaining) != 1 {
-		t.Errorf("files beside the keyset: %v (%v)", remaining, err)
+		t.Errorf("the folder of the keyset has the files %v (%v), want only the keyset", remaining, err)
 	}
 }
 
 func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		content string
-		mode    os.FileMode
-		want    string
+		name      string
+		content   string
+		mode      os.FileMode
+		wantError string
 	}{
 		{"others may read", "", 0o604, "chmod 600"},
 		{"group may write", "", 0o620, "chmod 600"},
@@ -145,8 +145,8 @@ func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 			if err := os.Chmod(path, tc.mode); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := secrets.OpenKeyset(path, secrets.CreateMissing); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Fatalf("got %v, want an error with %q", err, tc.want)
+			if _, err := secrets.OpenKeyset(path, secrets.CreateMissing); err == nil || !strings.Contains(err.Error(), tc.wantError) {
+				t.Fatalf("got %v, want an error with %q", err, tc.wantError)
 			}
 		})
 	}
@@ -155,17 +155,17 @@ func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 func TestConcurrentStartsCreateOneKeyset(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	sealers := make([]*secrets.Sealer, 8)
-	var wg sync.WaitGroup
+	var starts sync.WaitGroup
 	for i := range sealers {
-		wg.Go(func() {
-			s, err := secrets.OpenKeyset(path, secrets.CreateMissing)
+		starts.Go(func() {
+			sealer, err := secrets.OpenKeyset(path, secrets.CreateMissing)
 			if err != nil {
 				t.Error(err)
 			}
-			sealers[i] = s
+			sealers[i] = sealer
 		})
 	}
-	wg.Wait()
+	starts.Wait()
 	if t.Failed() {
 		return
 	}
@@ -173,8 +173,8 @@ func TestConcurrentStartsCreateOneKeyset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range sealers {
-		if _, err := s.Open(sealed, "p"); err != nil {
+	for _, sealer := range sealers {
+		if _, err := sealer.Open(sealed, "p"); err != nil {
 			t.Fatal("the starts created different keysets")
 		}
 	}
