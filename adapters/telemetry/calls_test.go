@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -24,13 +25,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
+// spansOf returns the spans that end during makeCalls.
+func spansOf(t *testing.T, makeCalls func()) tracetest.SpanStubs {
 	t.Helper()
-	before := otel.GetTracerProvider()
-	defer otel.SetTracerProvider(before)
+	previous := otel.GetTracerProvider()
+	defer otel.SetTracerProvider(previous)
 	exporter := tracetest.NewInMemoryExporter()
 	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)))
-	run()
+	makeCalls()
 	return exporter.GetSpans()
 }
 
@@ -38,24 +40,26 @@ func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 func callInterceptor(t *testing.T, options CallOptions) wire.Interceptor {
 	t.Helper()
 	options.Provider = "p"
-	measure, err := NewCallInterceptor(options)
+	interceptor, err := NewCallInterceptor(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return measure
+	return interceptor
 }
 
 // TestEachMethodIsAnOperation checks that each method of the provider ports creates a span with its
 // own operation.
 func TestEachMethodIsAnOperation(t *testing.T) {
 	for port, call := range map[string]func(wire.Interceptor) int{
-		"mail platform": func(measure wire.Interceptor) int {
-			platform := wire.MailInProcess(fake.New(), measure)
+		"mail platform": func(interceptor wire.Interceptor) int {
+			platform := wire.MailInProcess(fake.New(), interceptor)
 			return callAll(platform, "For") + callAll(platform.For("unknown-tenant"))
 		},
-		"DNS provider": func(measure wire.Interceptor) int { return callAll(wire.DNSInProcess(&fake.DNSProvider{}, measure)) },
-		"sending platform": func(measure wire.Interceptor) int {
-			return callAll(wire.SendingInProcess(fake.NewSendingPlatform(), measure))
+		"DNS provider": func(interceptor wire.Interceptor) int {
+			return callAll(wire.DNSInProcess(&fake.DNSProvider{}, interceptor))
+		},
+		"sending platform": func(interceptor wire.Interceptor) int {
+			return callAll(wire.SendingInProcess(fake.NewSendingPlatform(), interceptor))
 		},
 	} {
 		methods := 0
@@ -65,7 +69,7 @@ func TestEachMethodIsAnOperation(t *testing.T) {
 			operations[s.Name] = true
 		}
 		if methods < 4 || len(spans) != methods || len(operations) != methods {
-			t.Errorf("%s: %d spans of %d operations, want %d", port, len(spans), len(operations), methods)
+			t.Errorf("%s: %d spans of %d operations, want one of each of the %d methods, and at least 4 methods", port, len(spans), len(operations), methods)
 		}
 	}
 }
@@ -91,10 +95,11 @@ func callAll(port any, except ...string) (calls int) {
 
 func TestOutcomeOfACallIsRecorded(t *testing.T) {
 	for _, tc := range []struct {
-		name          string
-		err           error
-		result, level string
-		failed        bool
+		name        string
+		err         error
+		wantOutcome string
+		wantLevel   string // "": nothing is logged
+		wantFailed  bool
 	}{
 		{"an answer", nil, "done", "", false},
 		{"a refusal", &outcome.Error{Kind: outcome.Refused}, "refused", "", false},
@@ -110,21 +115,19 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 			var log bytes.Buffer
 			spans := spansOf(t, func() {
 				answerWithErr := func(context.Context, wire.Call, func(context.Context) error) error { return tc.err }
-				p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug)}), answerWithErr)
-				if got := p.Check(t.Context()); !errors.Is(got, tc.err) {
+				platform := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug)}), answerWithErr)
+				if got := platform.Check(t.Context()); !errors.Is(got, tc.err) {
 					t.Errorf("the call returns %v, want %v", got, tc.err)
 				}
 			})
-			if len(spans) != 1 || (spans[0].Status.Description != "") != tc.failed {
-				t.Fatalf("got the spans %+v, want one, failed: %v", spans, tc.failed)
+			if len(spans) != 1 || (spans[0].Status.Description != "") != tc.wantFailed {
+				t.Fatalf("got the spans %+v, want one, failed: %v", spans, tc.wantFailed)
 			}
-			for _, a := range spans[0].Attributes {
-				if a.Key == "tenantry.outcome" && a.Value.AsString() != tc.result {
-					t.Errorf("the outcome is %s, want %s", a.Value.AsString(), tc.result)
-				}
+			if want := attribute.String("tenantry.outcome", tc.wantOutcome); !slices.Contains(spans[0].Attributes, want) {
+				t.Errorf("the span has the attributes %v, want %v", spans[0].Attributes, want)
 			}
-			if tc.level == "" && log.Len() > 0 || tc.level != "" && !strings.Contains(log.String(), `"level":"`+tc.level+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tc.result) {
-				t.Errorf("the log is %q, want a line with the level %q and the outcome %s, or nothing without a level", log.String(), tc.level, tc.result)
+			if tc.wantLevel == "" && log.Len() > 0 || tc.wantLevel != "" && !strings.Contains(log.String(), `"level":"`+tc.wantLevel+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tc.wantOutcome) {
+				t.Errorf("the log is %q, want a line with the level %q and the outcome %s, or nothing without a level", log.String(), tc.wantLevel, tc.wantOutcome)
 			}
 		})
 	}
@@ -133,25 +136,25 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 // TestZonesAreCustomerData checks that spans contain the name of a zone only if CustomerData is
 // set. The log never contains the name.
 func TestZonesAreCustomerData(t *testing.T) {
-	for _, allowed := range []bool{true, false} {
+	for _, customerData := range []bool{true, false} {
 		var log strings.Builder
 		spans := spansOf(t, func() {
-			provider := &fake.DNSProvider{}
-			provider.AddZone("customer.test")
-			provider.LoseNextAnswer(true)
-			p := wire.DNSInProcess(provider, callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug), CustomerData: allowed}))
+			fakeProvider := &fake.DNSProvider{}
+			fakeProvider.AddZone("customer.test")
+			fakeProvider.LoseNextAnswer(true)
+			provider := wire.DNSInProcess(fakeProvider, callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug), CustomerData: customerData}))
 			zone := dns.Zone{ID: "customer.test", Name: "customer.test"}
-			_, _ = p.Zone(t.Context(), zone.Name)
-			_, _ = p.Records(t.Context(), zone)
-			if _, err := p.Apply(t.Context(), zone, nil); err == nil {
+			_, _ = provider.Zone(t.Context(), zone.Name)
+			_, _ = provider.Records(t.Context(), zone)
+			if _, err := provider.Apply(t.Context(), zone, nil); err == nil {
 				t.Error("the answer was not lost")
 			}
 		})
-		if named := strings.Count(fmt.Sprint(spans), "customer.test"); (named == len(spans)) != allowed || (named == 0) == allowed || len(spans) != 3 {
-			t.Errorf("allowed %v: the name of the zone is %d times in %d spans", allowed, named, len(spans))
+		if mentions := strings.Count(fmt.Sprint(spans), "customer.test"); (mentions == len(spans)) != customerData || (mentions == 0) == customerData || len(spans) != 3 {
+			t.Errorf("with CustomerData %v the name of the zone is %d times in %d spans, want it once in each of 3 spans, or never", customerData, mentions, len(spans))
 		}
 		if !strings.Contains(log.String(), `"operation":"apply"`) || strings.Contains(log.String(), "customer.test") {
-			t.Errorf("the log: %s", log.String())
+			t.Errorf("the log is %s, want the failed operation without the name of the zone", log.String())
 		}
 	}
 }
@@ -159,30 +162,30 @@ func TestZonesAreCustomerData(t *testing.T) {
 // TestMailboxesAreCustomerData checks that spans contain an address only if CustomerData is set.
 // The log never contains an address. Links and cursors are neither in spans nor in the log.
 func TestMailboxesAreCustomerData(t *testing.T) {
-	for _, allowed := range []bool{true, false} {
+	for _, customerData := range []bool{true, false} {
 		var log strings.Builder
 		spans := spansOf(t, func() {
-			platform := fake.NewSendingPlatform()
-			platform.Put(integration.Account{Address: "anna@customer.test", ID: "anna@customer.test"})
-			p := wire.SendingInProcess(platform, callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug), CustomerData: allowed}))
-			_, _ = p.StartSignIn(t.Context(), "anna@customer.test")
-			_, _ = p.Accounts(t.Context(), "anna@customer.test")
-			clearFault := platform.Fail(fake.Fault{Kind: outcome.Unknown})
-			_, _ = p.Account(t.Context(), "anna@customer.test")
-			if err := p.Remove(t.Context(), "anna@customer.test"); err == nil {
+			fakePlatform := fake.NewSendingPlatform()
+			fakePlatform.Put(integration.Account{Address: "anna@customer.test", ID: "anna@customer.test"})
+			platform := wire.SendingInProcess(fakePlatform, callInterceptor(t, CallOptions{Log: NewLogger(&log, slog.LevelDebug), CustomerData: customerData}))
+			_, _ = platform.StartSignIn(t.Context(), "anna@customer.test")
+			_, _ = platform.Accounts(t.Context(), "anna@customer.test")
+			clearFault := fakePlatform.Fail(fake.Fault{Kind: outcome.Unknown})
+			_, _ = platform.Account(t.Context(), "anna@customer.test")
+			if err := platform.Remove(t.Context(), "anna@customer.test"); err == nil {
 				t.Error("Remove did not fail")
 			}
 			clearFault()
 		})
-		want := map[bool]int{true: 3, false: 0}[allowed]
-		if named := strings.Count(fmt.Sprint(spans), "anna@customer.test"); named != want || len(spans) != 4 {
-			t.Errorf("allowed %v: the address is %d times in %d spans", allowed, named, len(spans))
+		want := map[bool]int{true: 3, false: 0}[customerData]
+		if mentions := strings.Count(fmt.Sprint(spans), "anna@customer.test"); mentions != want || len(spans) != 4 {
+			t.Errorf("with CustomerData %v the address is %d times in %d spans, want %d times in 4", customerData, mentions, len(spans), want)
 		}
 		if text := fmt.Sprint(spans, log.String()); strings.Contains(text, "microsoftonline") || strings.Contains(log.String(), "customer.test") {
 			t.Error("a link is in the spans or the log, or an address is in the log")
 		}
 		if !strings.Contains(log.String(), `"operation":"remove"`) || !strings.Contains(log.String(), `"operation":"account"`) {
-			t.Errorf("the log: %s", log.String())
+			t.Errorf("the log is %s, want the operations account and remove", log.String())
 		}
 	}
 }
@@ -190,11 +193,11 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 // TestTenantsAreCustomerData checks that spans of the mail platform contain the tenant, domain or
 // mailbox of a call only if CustomerData is set.
 func TestTenantsAreCustomerData(t *testing.T) {
-	for _, allowed := range []bool{true, false} {
+	for _, customerData := range []bool{true, false} {
 		spans := spansOf(t, func() {
-			p := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: allowed}))
-			_, _ = p.For("customer-guid").Domain(t.Context(), "customer.test")
-			_, _ = p.For("customer-guid").Mailbox(t.Context(), "anna@customer.test")
+			platform := wire.MailInProcess(fake.New(), callInterceptor(t, CallOptions{Log: slog.New(slog.DiscardHandler), CustomerData: customerData}))
+			_, _ = platform.For("customer-guid").Domain(t.Context(), "customer.test")
+			_, _ = platform.For("customer-guid").Mailbox(t.Context(), "anna@customer.test")
 		})
 		for i, want := range []map[string]string{
 			{"tenantry.tenant": "customer-guid", "tenantry.domain": "customer.test"},
@@ -202,12 +205,12 @@ func TestTenantsAreCustomerData(t *testing.T) {
 		} {
 			got := map[string]string{}
 			for _, a := range spans[i].Attributes {
-				if _, ok := want[string(a.Key)]; ok {
+				if _, isWanted := want[string(a.Key)]; isWanted {
 					got[string(a.Key)] = a.Value.AsString()
 				}
 			}
-			if allowed && !reflect.DeepEqual(got, want) || !allowed && strings.Contains(fmt.Sprint(spans[i]), "customer") {
-				t.Errorf("allowed %v: got %v, want %v", allowed, got, want)
+			if customerData && !reflect.DeepEqual(got, want) || !customerData && strings.Contains(fmt.Sprint(spans[i]), "customer") {
+				t.Errorf("with CustomerData %v: got %v, want %v, or no customer data", customerData, got, want)
 			}
 		}
 	}

@@ -31,22 +31,22 @@ func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 
 	}
 	defer otel.SetMeterProvider(otel.GetMeterProvider())
 	otel.SetMeterProvider(meters)
-	e, err := NewEnforcement()
+	enforcement, err := NewEnforcement()
 	if err != nil {
 		t.Fatal(err)
 	}
-	record(e)
+	record(enforcement)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	samples := map[string]float64{}
 	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			for _, label := range m.GetLabel() {
-				samples[family.GetName()+" "+label.GetValue()] = m.GetCounter().GetValue()
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				samples[family.GetName()+" "+label.GetValue()] = metric.GetCounter().GetValue()
 			}
-			for _, bucket := range m.GetHistogram().GetBucket() {
+			for _, bucket := range metric.GetHistogram().GetBucket() {
 				samples[fmt.Sprintf("%s %g", family.GetName(), bucket.GetUpperBound())] = float64(bucket.GetCumulativeCount())
 			}
 		}
@@ -57,20 +57,20 @@ func collectSamples(t *testing.T, record func(*Enforcement)) map[string]float64 
 // TestCountersStartAtZero checks that every outcome except "cancelled", and every action, has a
 // series from the start. Otherwise Prometheus would not see the first increase.
 func TestCountersStartAtZero(t *testing.T) {
-	found := collectSamples(t, func(e *Enforcement) {
+	samples := collectSamples(t, func(e *Enforcement) {
 		e.CountPass(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))
 		e.CountChange(t.Context(), sendlimit.Blocked)
 	})
 	for name, want := range map[string]float64{
 		"done": 0, "refused": 0, "not_ready": 0, "throttled": 1, "down": 0, "broken": 0, "unknown": 0, "failed": 0,
 	} {
-		if got, shown := found["tenantry_enforcement_runs_total "+name]; !shown || got != want {
-			t.Errorf("%s: %v (shown: %t), want %v", name, got, shown, want)
+		if got, exists := samples["tenantry_enforcement_runs_total "+name]; !exists || got != want {
+			t.Errorf("%s: %v (exists: %t), want %v", name, got, exists, want)
 		}
 	}
 	for name, want := range map[string]float64{"blocked": 1, "unblocked": 0} {
-		if got, shown := found["tenantry_enforcement_changes_total "+name]; !shown || got != want {
-			t.Errorf("%s: %v (shown: %t), want %v", name, got, shown, want)
+		if got, exists := samples["tenantry_enforcement_changes_total "+name]; !exists || got != want {
+			t.Errorf("%s: %v (exists: %t), want %v", name, got, exists, want)
 		}
 	}
 }
@@ -80,27 +80,27 @@ func TestCountersStartAtZero(t *testing.T) {
 func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 	lags := []time.Duration{4 * time.Minute, 9 * time.Minute, 25 * time.Minute, 39 * time.Minute, 50 * time.Minute, 80 * time.Minute,
 		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
-	found := collectSamples(t, func(e *Enforcement) {
+	samples := collectSamples(t, func(e *Enforcement) {
 		for _, lag := range lags {
 			e.RecordLag(t.Context(), lag)
 		}
 	})
 	const namePrefix = "tenantry_enforcement_lag_seconds "
-	bounds, before := []float64{}, 0.0
-	for name := range found {
+	bounds, belowBound := []float64{}, 0.0
+	for name := range samples {
 		if bound, err := strconv.ParseFloat(strings.TrimPrefix(name, namePrefix), 64); err == nil && strings.HasPrefix(name, namePrefix) {
 			bounds = append(bounds, bound)
 		}
 	}
 	slices.Sort(bounds)
 	for _, bound := range bounds {
-		upTo := found[fmt.Sprintf("%s%g", namePrefix, bound)]
-		if count := upTo - before; count > 1 {
+		upToBound := samples[fmt.Sprintf("%s%g", namePrefix, bound)]
+		if count := upToBound - belowBound; count > 1 {
 			t.Errorf("%v lags are in the bucket up to %s, want at most 1", count, time.Duration(bound)*time.Second)
 		}
-		before = upTo
+		belowBound = upToBound
 	}
-	if before != float64(len(lags)) {
-		t.Errorf("%v of %d lags are in buckets", before, len(lags))
+	if belowBound != float64(len(lags)) {
+		t.Errorf("%v lags are in the buckets, want %d", belowBound, len(lags))
 	}
 }

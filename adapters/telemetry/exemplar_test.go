@@ -14,8 +14,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// TestExemplarsContainOnlyTraceIDs checks that an attribute that a view removed from a metric does
-// not appear in the exemplar. The attribute could be too long for Prometheus.
+// TestExemplarsContainOnlyTraceIDs checks that an exemplar does not contain an attribute that a view
+// removed from the metric. The attribute could be too long for Prometheus.
 func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	meters, err := newMeterProvider(t.Context(), resource.Empty(), registry)
@@ -36,18 +36,18 @@ func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 	if err != nil || len(exportErrors) > 0 {
 		t.Fatalf("errors at a scrape: %v %v", err, exportErrors)
 	}
-	found := map[string]string{}
+	exemplarLabels := map[string]string{}
 	for _, family := range families {
 		if family.GetName() != "rpc_client_call_duration_seconds" {
 			continue
 		}
 		for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
 			for _, label := range bucket.GetExemplar().GetLabel() {
-				found[label.GetName()] = label.GetValue()
+				exemplarLabels[label.GetName()] = label.GetValue()
 			}
 		}
 	}
-	if len(found) != 2 || found["trace_id"] != span.SpanContext().TraceID().String() || found["span_id"] == "" {
-		t.Errorf("the exemplar has %v, want only the ids of the trace and the span", found)
+	if len(exemplarLabels) != 2 || exemplarLabels["trace_id"] != span.SpanContext().TraceID().String() || exemplarLabels["span_id"] == "" {
+		t.Errorf("the exemplar has %v, want only the ids of the trace and the span", exemplarLabels)
 	}
 }

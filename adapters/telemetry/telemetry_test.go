@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-func TestIsAnySet(t *testing.T) {
+func TestDisabledSDKIgnoresItsVariables(t *testing.T) {
 	for _, tc := range []struct {
 		env  map[string]string
 		want bool
@@ -35,19 +35,19 @@ func TestIsAnySet(t *testing.T) {
 func TestServiceNameComesFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
-	res, err := newResource(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
+	described, err := newResource(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"service.name=mine", "service.version=1", "deployment.environment.name=staging"} {
-		if !strings.Contains(res.Encoded(attribute.DefaultEncoder()), want) {
-			t.Errorf("%s is missing in %s", want, res)
+		if !strings.Contains(described.Encoded(attribute.DefaultEncoder()), want) {
+			t.Errorf("the resource is %s, want %s in it", described, want)
 		}
 	}
 }
 
-// TestLibraryMetricsAreFiltered checks that /metrics has neither the address of a plugin's socket, nor
-// the query timing of package bunotel, nor the labels of the instrumentation scope.
+// TestLibraryMetricsAreFiltered checks that the registry of /metrics does not have the address of a
+// plugin's socket, the query timing of package bunotel, or the labels of the instrumentation scope.
 func TestLibraryMetricsAreFiltered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	stop, err := Start(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler), Registry: registry})
@@ -64,17 +64,17 @@ func TestLibraryMetricsAreFiltered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	for _, f := range families {
-		text.WriteString(f.String() + "\n")
+	var metrics strings.Builder
+	for _, family := range families {
+		metrics.WriteString(family.String() + "\n")
 	}
 	for _, dropped := range []string{"socket", "go_sql_query_timing", "otel_scope"} {
-		if strings.Contains(text.String(), dropped) {
-			t.Errorf("%s is kept in %s", dropped, text.String())
+		if strings.Contains(metrics.String(), dropped) {
+			t.Errorf("the metrics contain %s: %s", dropped, metrics.String())
 		}
 	}
-	if !strings.Contains(text.String(), `name:"rpc_client_call_duration_seconds"`) {
-		t.Errorf("the calls of plugins are missing: %s", text.String())
+	if !strings.Contains(metrics.String(), `name:"rpc_client_call_duration_seconds"`) {
+		t.Errorf("the metrics do not contain the calls of plugins: %s", metrics.String())
 	}
 }
 
