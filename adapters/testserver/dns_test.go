@@ -29,8 +29,8 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 	}
 	client := wire.Client{Timeout: 4 * time.Minute} // the default is 2 s
 	for _, zone := range []string{"one.test.", "two.test."} {
-		q := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
-		answer, _, err := client.Exchange(q, bind.Addr)
+		question := new(wire.Msg).SetQuestion(zone, wire.TypeSOA)
+		answer, _, err := client.Exchange(question, bind.Addr)
 		if err != nil || !answer.Authoritative || len(answer.Answer) != 1 {
 			t.Errorf("BIND answers %v, %v, want one authoritative SOA record", answer, err)
 		}
@@ -47,11 +47,11 @@ func TestDNSServersAnswerAndLeaveNothing(t *testing.T) {
 	for _, addr := range []string{api.Host, powerDNS.DNS, bind.Addr} {
 		if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			_ = conn.Close()
-			t.Errorf("%s still listens", addr)
+			t.Errorf("after the stop a server listens on %s", addr)
 		}
 	}
-	leftover, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
-	if len(leftover) > 0 {
-		t.Errorf("files of stopped servers still exist: %s", strings.Join(leftover, ", "))
+	remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-*"))
+	if len(remaining) > 0 {
+		t.Errorf("the stopped servers left the files %s", strings.Join(remaining, ", "))
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// childEnv makes this test binary start a server and wait to be killed.
+// childEnv is an environment variable. If it is set, this test binary starts a server and waits until
+// a test kills it.
 const childEnv = "TENANTRY_TESTSERVER_CHILD"
 
 func TestMain(m *testing.M) {
@@ -37,22 +38,22 @@ func TestMain(m *testing.M) {
 
 func TestPostgresNeedsAPasswordAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", sharedTempDir(t))
-	p, err := testserver.StartPostgres(t.Context())
+	postgres, err := testserver.StartPostgres(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := url.Parse(p.URL)
-	if err != nil || u.Hostname() != "127.0.0.1" {
-		t.Errorf("URL %q is not on loopback (%v)", p.URL, err)
+	serverURL, err := url.Parse(postgres.URL)
+	if err != nil || serverURL.Hostname() != "127.0.0.1" {
+		t.Errorf("the URL is %q (%v), want one on loopback", postgres.URL, err)
 	}
-	wrongPassword := *u
-	wrongPassword.User = url.UserPassword(u.User.Username(), "guess")
+	wrongPassword := *serverURL
+	wrongPassword.User = url.UserPassword(serverURL.User.Username(), "guess")
 	if conn, err := pgx.Connect(t.Context(), wrongPassword.String()); err == nil {
 		_ = conn.Close(t.Context())
 		t.Error("the server accepts a wrong password")
 	}
-	p.Stop()
-	waitUntilGone(t, u.Host)
+	postgres.Stop()
+	waitUntilGone(t, serverURL.Host)
 }
 
 func TestPostgresEndsWhenItsParentIsKilled(t *testing.T) {
@@ -66,35 +67,36 @@ func TestPostgresEndsWhenItsParentIsKilled(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	line := bufio.NewScanner(stdout)
-	line.Scan()
-	u, err := url.Parse(line.Text())
-	if err != nil || u.Host == "" {
-		t.Fatalf("the child printed %q, want the URL of its server", line.Text())
+	firstLine := bufio.NewScanner(stdout)
+	firstLine.Scan()
+	serverURL, err := url.Parse(firstLine.Text())
+	if err != nil || serverURL.Host == "" {
+		t.Fatalf("the child printed %q, want the URL of its server", firstLine.Text())
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = child.Wait()
-	waitUntilGone(t, u.Host)
+	waitUntilGone(t, serverURL.Host)
 }
 
-// waitUntilGone waits until the port is closed and the files are removed.
+// waitUntilGone waits until the port of a PostgreSQL server is closed and the server's files are
+// removed.
 func waitUntilGone(t *testing.T, host string) {
 	t.Helper()
 	deadline := time.After(5 * time.Minute)
 	for {
-		remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-postgres-*"))
+		files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-postgres-*"))
 		conn, err := net.DialTimeout("tcp", host, time.Second)
 		if err == nil {
 			_ = conn.Close()
 		}
-		if err != nil && len(remaining) == 0 {
+		if err != nil && len(files) == 0 {
 			return
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("the server is still there: files %v, port open: %v", remaining, err == nil)
+			t.Fatalf("after 5 minutes the files are %v, want none; port open: %v, want false", files, err == nil)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -19,11 +19,11 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	redis := testserver.NewRedis(t)
 	serverURL, err := url.Parse(redis.URL)
 	if err != nil || serverURL.Hostname() != "127.0.0.1" {
-		t.Fatalf("%q is not on loopback (%v)", redis.URL, err)
+		t.Fatalf("the URL is %q (%v), want one on loopback", redis.URL, err)
 	}
 	redis.DeleteAllData(t)
 	if owner := serverUser(t, "tenantry-redis-*"); owner == 0 {
-		t.Error("the server runs as root")
+		t.Error("the server runs as root, want a different user")
 	}
 	redis.Stop()
 	if conn, err := net.Dial("tcp", serverURL.Host); err == nil {
@@ -35,12 +35,11 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	redis.Suspend(t)
 	redis.Stop()
 	if remaining, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "tenantry-redis-*")); len(remaining) > 0 {
-		t.Errorf("files of the stopped server still exist: %v", remaining)
+		t.Errorf("the stopped server left the files %v", remaining)
 	}
 }
 
-// serverUser returns the id of the user that runs the server. pattern matches the server's
-// directory.
+// serverUser returns the id of the user of the only running server whose directory matches pattern.
 func serverUser(t *testing.T, pattern string) uint32 {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), pattern, "server.pid"))
