@@ -26,10 +26,10 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// forbiddenURLs are URLs that the service must not call. The names below .test are in records, or
-// do not exist.
+// forbiddenURLs are URLs that the service must not call. A name below .test without an entry in
+// records does not exist.
 var forbiddenURLs = []string{
-	// other schemes and forms
+	// wrong schemes and forms
 	"", "hooks.example.test", "//hooks.example.test/", "https://", "https:///path", "https:hooks.example.test", "ftp://hooks.example.test/",
 	"file:///etc/passwd", "gopher://hooks.example.test/", "http://hooks.example.test/", "HTTP://hooks.example.test/", "unix:///run/x.sock",
 	"https://user@hooks.example.test/", "https://user:secret@hooks.example.test/", "https://hooks.example.test:0/", "https://hooks.example.test:65536/",
@@ -75,11 +75,11 @@ func newResolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.R
 	serving.Go(func() {
 		buffer := make([]byte, 1500)
 		for {
-			n, from, err := server.ReadFrom(buffer)
+			size, from, err := server.ReadFrom(buffer)
 			if err != nil {
 				return
 			}
-			if reply := dnsAnswer(buffer[:n], lookup); reply != nil {
+			if reply := dnsAnswer(buffer[:size], lookup); reply != nil {
 				_, _ = server.WriteTo(reply, from)
 			}
 		}
@@ -91,69 +91,69 @@ func newResolver(t *testing.T, lookup func(name string) ([]string, bool)) *net.R
 }
 
 func dnsAnswer(query []byte, lookup func(string) ([]string, bool)) []byte {
-	var m dnsmessage.Message
-	if m.Unpack(query) != nil || len(m.Questions) != 1 {
+	var queryMessage dnsmessage.Message
+	if queryMessage.Unpack(query) != nil || len(queryMessage.Questions) != 1 {
 		return nil
 	}
-	q := m.Questions[0]
-	addresses, exists := lookup(strings.ToLower(q.Name.String()))
-	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
+	question := queryMessage.Questions[0]
+	addresses, exists := lookup(strings.ToLower(question.Name.String()))
+	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: queryMessage.ID, Response: true, RecursionAvailable: true}, Questions: queryMessage.Questions}
 	if !exists {
 		reply.RCode = dnsmessage.RCodeNameError
 	}
 	for _, text := range addresses {
-		a := netip.MustParseAddr(text)
-		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+		address := netip.MustParseAddr(text)
+		header := dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class}
 		switch {
-		case a.Is4() && q.Type == dnsmessage.TypeA:
-			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: a.As4()}})
-		case a.Is6() && q.Type == dnsmessage.TypeAAAA:
-			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}})
+		case address.Is4() && question.Type == dnsmessage.TypeA:
+			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: address.As4()}})
+		case address.Is6() && question.Type == dnsmessage.TypeAAAA:
+			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: address.As16()}})
 		}
 	}
 	packed, err := reply.Pack()
 	if err != nil {
 		return nil
 	}
-	binary.BigEndian.PutUint16(packed, m.ID)
+	binary.BigEndian.PutUint16(packed, queryMessage.ID)
 	return packed
 }
 
 // TestForbiddenURLsAreRefused checks that CheckURL refuses each URL. It also sends messages to the
-// URLs, because the check of the connection must not depend on the first check. The error must be
-// the sender's own refusal, or that the host does not resolve. Nothing listens on most of these
-// addresses, so a different error would prove nothing.
+// URLs, because Send must refuse them without CheckURL. The error must be the sender's own refusal,
+// or that the host does not resolve. Nothing listens on most of these addresses, so a different
+// error would prove nothing.
 func TestForbiddenURLsAreRefused(t *testing.T) {
 	if len(forbiddenURLs) < 60 {
-		t.Fatalf("only %d URLs", len(forbiddenURLs))
+		t.Fatalf("forbiddenURLs has %d URLs, want at least 60", len(forbiddenURLs))
 	}
-	s := New(Options{Resolver: newResolver(t, lookupRecord)})
-	for _, raw := range forbiddenURLs {
-		if err := s.CheckURL(t.Context(), raw); !errors.Is(err, fault.InvalidWebhookURL) {
-			t.Errorf("%q: %v", raw, err)
+	sender := New(Options{Resolver: newResolver(t, lookupRecord)})
+	for _, url := range forbiddenURLs {
+		if err := sender.CheckURL(t.Context(), url); !errors.Is(err, fault.InvalidWebhookURL) {
+			t.Errorf("%q: got %v, want %v", url, err, fault.InvalidWebhookURL)
 		}
-		if raw == "https://mixed.test/" {
+		if url == "https://mixed.test/" {
 			continue // this name also has a public address, which a test must not contact
 		}
-		if r := s.Send(t.Context(), webhook.Message{URL: raw}); r.Error != errForbidden.Error() && r.Error != "the host does not resolve" {
-			t.Errorf("%q was not refused by the sender: %+v", raw, r)
+		if result := sender.Send(t.Context(), webhook.Message{URL: url}); result.Error != errForbidden.Error() && result.Error != "the host does not resolve" {
+			t.Errorf("%q: got %+v, want the sender's own refusal", url, result)
 		}
 	}
-	for _, raw := range []string{"https://hooks.example.test/in?token=x", "https://both.test:8443/", "https://93.184.216.34/", "https://[2606:2800:220:1::1]/"} {
-		if err := s.CheckURL(t.Context(), raw); err != nil {
-			t.Errorf("%q: %v", raw, err)
+	for _, url := range []string{"https://hooks.example.test/in?token=x", "https://both.test:8443/", "https://93.184.216.34/", "https://[2606:2800:220:1::1]/"} {
+		if err := sender.CheckURL(t.Context(), url); err != nil {
+			t.Errorf("the public URL %q: got %v, want no error", url, err)
 		}
 	}
 }
 
 func TestAPrivateNetworkCanBeAllowed(t *testing.T) {
-	s := New(Options{Resolver: newResolver(t, lookupRecord), AllowPrivate: true})
-	for raw, allowed := range map[string]bool{
+	sender := New(Options{Resolver: newResolver(t, lookupRecord), AllowPrivate: true})
+	for url, allowed := range map[string]bool{
 		"https://private.test/": true, "https://127.0.0.1/": true, "http://127.0.0.1:8080/": true, "http://[::1]/": true, "http://localhost/": true,
 		"http://private.test/": false, "http://hooks.example.test/": false, "http://mixed.test/": false, "http://u@127.0.0.1/": false, "ftp://127.0.0.1/": false,
 	} {
-		if err := s.CheckURL(t.Context(), raw); (err == nil) != allowed || err != nil && !errors.Is(err, fault.InvalidWebhookURL) {
-			t.Errorf("%q: %v", raw, err)
+		if err := sender.CheckURL(t.Context(), url); (err == nil) != allowed || err != nil && !errors.Is(err, fault.InvalidWebhookURL) {
+			t.Errorf("%q: got %v, want it allowed: %v", url, err, allowed)
 		}
 	}
 }
@@ -169,12 +169,12 @@ func startEndpoint(t *testing.T, handle http.HandlerFunc) (serverURL string, roo
 	return server.URL, roots
 }
 
-// TestTheConnectionIsChecked covers a host that resolves to a public address when its URL is
-// checked, and to a private address when a message is sent. The host must get no connection.
+// TestTheConnectionIsChecked covers a host that resolves to a public address when CheckURL is called,
+// and to a private address when a message is sent. The private address must get no connection.
 func TestTheConnectionIsChecked(t *testing.T) {
-	for _, a := range []struct{ public, private string }{{"93.184.216.34", "127.0.0.1"}, {"2606:2800:220:1::1", "::1"}} {
-		t.Run(a.private, func(t *testing.T) {
-			listener, err := net.Listen("tcp", net.JoinHostPort(a.private, "0"))
+	for _, addresses := range []struct{ public, private string }{{"93.184.216.34", "127.0.0.1"}, {"2606:2800:220:1::1", "::1"}} {
+		t.Run(addresses.private, func(t *testing.T) {
+			listener, err := net.Listen("tcp", net.JoinHostPort(addresses.private, "0"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,46 +182,46 @@ func TestTheConnectionIsChecked(t *testing.T) {
 			var accepting sync.WaitGroup
 			accepting.Go(func() {
 				for {
-					c, err := listener.Accept()
+					conn, err := listener.Accept()
 					if err != nil {
 						return
 					}
 					connections.Add(1)
-					_ = c.Close()
+					_ = conn.Close()
 				}
 			})
 			var rebound atomic.Bool
-			s := New(Options{Resolver: newResolver(t, func(string) ([]string, bool) {
+			sender := New(Options{Resolver: newResolver(t, func(string) ([]string, bool) {
 				if !rebound.Load() {
-					return []string{a.public}, true
+					return []string{addresses.public}, true
 				}
 				queries.Add(1)
-				return []string{a.private}, true
+				return []string{addresses.private}, true
 			})})
 			_, port, _ := net.SplitHostPort(listener.Addr().String())
 			target := "https://endpoint.test:" + port + "/"
-			if err := s.CheckURL(t.Context(), target); err != nil {
-				t.Fatalf("the public address: %v", err)
+			if err := sender.CheckURL(t.Context(), target); err != nil {
+				t.Fatalf("CheckURL of the public address: %v", err)
 			}
 			rebound.Store(true)
-			r := s.Send(t.Context(), webhook.Message{URL: target})
+			result := sender.Send(t.Context(), webhook.Message{URL: target})
 			_ = listener.Close()
 			accepting.Wait()
-			if queries.Load() == 0 || connections.Load() != 0 || r.Error != errForbidden.Error() || r.StatusCode != 0 {
-				t.Errorf("%d queries, %d connections, %+v", queries.Load(), connections.Load(), r)
+			if queries.Load() == 0 || connections.Load() != 0 || result.Error != errForbidden.Error() || result.StatusCode != 0 {
+				t.Errorf("%d queries after the change, %d connections, result %+v, want queries, no connection and the sender's own refusal", queries.Load(), connections.Load(), result)
 			}
 		})
 	}
 }
 
 func TestMessagesAreSent(t *testing.T) {
-	var got *http.Request
+	var received *http.Request
 	var body []byte
 	redirected := 0
 	serverURL, roots := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/in":
-			got = r
+			received = r
 			body, _ = io.ReadAll(r.Body)
 			w.WriteHeader(http.StatusAccepted)
 			_, _ = fmt.Fprint(w, strings.Repeat("secret ", 10000))
@@ -236,43 +236,43 @@ func TestMessagesAreSent(t *testing.T) {
 	})
 	sender := New(Options{AllowPrivate: true, Roots: roots})
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // the sender must ignore it
-	sent := webhook.Message{URL: serverURL + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
-	if r := sender.Send(t.Context(), sent); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
+	message := webhook.Message{URL: serverURL + "/in?a=b", ID: "id", Timestamp: time.Unix(1700000000, 0), Signature: "v1,x v1,y", Body: []byte(`{"a":1}`)}
+	if r := sender.Send(t.Context(), message); !r.Accepted() || r.StatusCode != 202 || r.Duration <= 0 {
 		t.Fatalf("the response is %+v, want an accepted one with 202 and a duration", r)
 	}
 	for name, want := range map[string]string{"webhook-id": "id", "webhook-timestamp": "1700000000", "webhook-signature": "v1,x v1,y",
 		"content-type": "application/json", "user-agent": "tenantry-webhooks", "authorization": "", "traceparent": ""} {
-		if got.Header.Get(name) != want {
-			t.Errorf("%s is %q", name, got.Header.Get(name))
+		if received.Header.Get(name) != want {
+			t.Errorf("the header %s is %q, want %q", name, received.Header.Get(name), want)
 		}
 	}
-	if got.Method != http.MethodPost || string(body) != `{"a":1}` || got.URL.RawQuery != "a=b" {
-		t.Errorf("%s %s %s", got.Method, got.URL, body)
+	if received.Method != http.MethodPost || string(body) != `{"a":1}` || received.URL.RawQuery != "a=b" {
+		t.Errorf("the endpoint received %s %s %s, want POST with the query a=b and the body of the message", received.Method, received.URL, body)
 	}
 	if r := sender.Send(t.Context(), webhook.Message{URL: serverURL + "/moved"}); r.StatusCode != 307 || r.Accepted() || redirected != 0 {
-		t.Errorf("a redirect: %+v, followed %d times", r, redirected)
+		t.Errorf("a redirect: %+v, followed %d times, want the status 307 and no second request", r, redirected)
 	}
 	if r := sender.Send(t.Context(), webhook.Message{URL: serverURL + "/busy"}); r.StatusCode != 429 || r.RetryAfter != 2*time.Minute {
-		t.Errorf("a busy endpoint: %+v", r)
+		t.Errorf("a busy endpoint: %+v, want the status 429 and a retry after 2 minutes", r)
 	}
-	if r := New(Options{AllowPrivate: true}).Send(t.Context(), sent); r.Error != "the TLS certificate is not valid" {
+	if r := New(Options{AllowPrivate: true}).Send(t.Context(), message); r.Error != "the TLS certificate is not valid" {
 		t.Errorf("an unknown certificate: %+v", r)
 	}
-	ended, cancel := context.WithCancel(t.Context())
+	cancelledCtx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := sender.Send(ended, sent); r.Error != "the try was interrupted" {
+	if r := sender.Send(cancelledCtx, message); r.Error != "the try was interrupted" {
 		t.Errorf("an interrupted try: %+v", r)
 	}
-	silent := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }}
-	if r := New(Options{Resolver: silent}).Send(t.Context(), webhook.Message{URL: "https://hooks.example.test/"}); r.Error != "the host does not resolve" {
+	silentResolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, os.ErrDeadlineExceeded }}
+	if r := New(Options{Resolver: silentResolver}).Send(t.Context(), webhook.Message{URL: "https://hooks.example.test/"}); r.Error != "the host does not resolve" {
 		t.Errorf("a name server that does not answer: %+v", r)
 	}
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
+	closedListener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = refused.Close()
-	if r := sender.Send(t.Context(), webhook.Message{URL: "http://" + refused.Addr().String()}); r.Error != "the endpoint refused the connection" {
+	_ = closedListener.Close()
+	if r := sender.Send(t.Context(), webhook.Message{URL: "http://" + closedListener.Addr().String()}); r.Error != "the endpoint refused the connection" {
 		t.Errorf("a closed port: %+v", r)
 	}
 }
@@ -284,7 +284,7 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 		now.Add(time.Hour).Format(http.TimeFormat): time.Hour, now.Add(-time.Hour).Format(http.TimeFormat): 0,
 	} {
 		if got := retryAfter(value, now); got != want {
-			t.Errorf("%q: %v", value, got)
+			t.Errorf("%q: got %v, want %v", value, got, want)
 		}
 	}
 }
