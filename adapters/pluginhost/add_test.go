@@ -51,8 +51,8 @@ func TestAddCanBeRepeated(t *testing.T) {
 	}
 }
 
-// TestConcurrentAddsLoseNothing adds several plugins at the same time. The catalog must list each of
-// them with the checksum of its file.
+// TestConcurrentAddsLoseNothing adds several plugins at the same time. The catalog must list each
+// of them with the checksum of its file.
 func TestConcurrentAddsLoseNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	const plugins = 4

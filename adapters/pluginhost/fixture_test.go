@@ -143,8 +143,9 @@ func newHost(t *testing.T, options pluginhost.Options) (*pluginhost.Host, *logBu
 	return host, logged
 }
 
-// tenantOf returns a tenant whose calls go to the plugin with this name. misbehaviour is the value of the plugin's
-// setting `do`, which selects how the plugin puppet misbehaves. With "" the plugin works normally.
+// tenantOf returns a tenant whose calls go to the plugin with this name. misbehaviour is the value
+// of the plugin's setting `do`, which selects how testdata/puppet misbehaves. With "" the plugin
+// works normally.
 func tenantOf(host *pluginhost.Host, name, misbehaviour string, interceptors ...wire.Interceptor) ports.MailTenant {
 	return host.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{

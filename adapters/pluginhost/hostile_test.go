@@ -67,8 +67,8 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	}
 }
 
-// TestLogNamesThePluginAndItsFault checks that the log of a failed call names the plugin and the
-// cause in the plugin.
+// TestLogNamesThePluginAndItsFault checks that the log names the plugin and the cause of each
+// failed call.
 func TestLogNamesThePluginAndItsFault(t *testing.T) {
 	policy := fastRestart
 	policy.StopGrace = 100 * time.Millisecond // the plugin giant never ends by itself

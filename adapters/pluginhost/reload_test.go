@@ -262,8 +262,8 @@ func TestRemovedPluginGetsNoCalls(t *testing.T) {
 	requireRunning(t, host, "puppet")
 }
 
-// TestPluginOfADifferentKindIsRemoved changes the kind of a plugin in the catalog. The host stops the
-// process, and then has the plugin in neither kind.
+// TestPluginOfADifferentKindIsRemoved changes the kind of a plugin in the catalog. The host stops
+// the process, and then has the plugin in neither kind.
 func TestPluginOfADifferentKindIsRemoved(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})

@@ -133,8 +133,8 @@ func TestPluginInCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 }
 
 // TestProcessKilledUnderLoadIsReplaced kills the process while calls are in progress, 8 times, or
-// 40 times when TENANTRY_SOAK is set. A call that the kill interrupts has an unknown outcome, because
-// the provider may have acted. Each killed process is replaced.
+// 40 times when TENANTRY_SOAK is set. A call that the kill interrupts has an unknown outcome,
+// because the provider may have acted. Each killed process is replaced.
 func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	kills := 8
 	if soak.Enabled() {
@@ -227,8 +227,8 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 	}
 }
 
-// TestPluginsExitWhenTheHostIsKilled checks that two plugins exit after a SIGKILL of their host. One
-// of them is suspended.
+// TestPluginsExitWhenTheHostIsKilled checks that two plugins exit after a SIGKILL of their host.
+// One of them is suspended.
 func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 	dir := pluginDir(t, "active:puppet", "suspended:puppet")
 	hostCommand := exec.Command(testserver.Program(t, "testdata/host"), dir, "active", "suspended")

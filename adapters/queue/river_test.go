@@ -197,8 +197,8 @@ func TestWakingDoesNotDeadlockWithHandlersThatEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	// A server process reports its deadlocks at its end, so the test waits until those of the replicas
-	// have ended.
+	// A server process reports its deadlocks at its end, so the test waits until those of the
+	// replicas have ended.
 	for deadline := time.Now().Add(hangTimeout); ; <-time.After(10 * time.Millisecond) {
 		var openConnections, deadlocks int
 		if err := admin.QueryRow(t.Context(), `
@@ -317,9 +317,9 @@ func (h handledJobs) waitFor(t *testing.T, ids ...string) {
 }
 
 // TestIdleQueueMakesFewTransactions counts the transactions of a replica without work. It measures
-// up to 60 periods. One of them must have at most 4 transactions a second. In earlier periods, River
-// and the server may do work that they do only once. On a busy machine River may also elect its
-// leader again.
+// up to 60 periods. One of them must have at most 4 transactions a second. In earlier periods,
+// River and the server may do work that they do only once. On a busy machine River may also elect
+// its leader again.
 func TestIdleQueueMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)

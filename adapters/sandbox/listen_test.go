@@ -12,8 +12,8 @@ import (
 )
 
 // TestControlInterfaceKeepsItsAddress checks that a restart with the same data does not change the
-// address of the control interface, even if the kernel chose the port. It also checks that a changed
-// setting changes the address.
+// address of the control interface, even if the kernel chose the port. It also checks that a
+// changed setting changes the address.
 func TestControlInterfaceKeepsItsAddress(t *testing.T) {
 	occupied, free := listenOn(t, "127.0.0.4:0"), listenOn(t, "127.0.0.4:0")
 	freeAddr := free.Addr().String()

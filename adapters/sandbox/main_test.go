@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	leaks.VerifyTestMain(m)
 }
 
-// pluginDirWith creates a plugin directory with the program testdata/fake under each of these names.
-// The names select how the program behaves.
+// pluginDirWith creates a plugin directory with the program testdata/fake under each of these
+// names. The names select how the program behaves.
 func pluginDirWith(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -51,8 +51,8 @@ func TestSimulatorsEndWithTheSandbox(t *testing.T) {
 // hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const hangTimeout = 4 * time.Minute
 
-// TestCloseKillsASuspendedSimulator suspends a simulator with SIGSTOP. The close of the sandbox must
-// end the simulator, and a call that waits for its answer.
+// TestCloseKillsASuspendedSimulator suspends a simulator with SIGSTOP. The close of the sandbox
+// must end the simulator, and a call that waits for its answer.
 func TestCloseKillsASuspendedSimulator(t *testing.T) {
 	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake")})
 	must(t, err)
@@ -118,8 +118,8 @@ func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	return conn
 }
 
-// waitUntilClosed waits until the simulator's end of the connection is closed, which happens when the
-// process of the simulator ends.
+// waitUntilClosed waits until the simulator's end of the connection is closed, which happens when
+// the process of the simulator ends.
 func waitUntilClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
 	defer conn.Close()

@@ -23,8 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// service is a fake of the parts of tenantry that a sandbox uses. It has accounts in memory, and the
-// pages of the connect flow. The pages check the values that a browser must send.
+// service is a fake of the parts of tenantry that a sandbox uses. It has accounts in memory, and
+// the pages of the connect flow. The pages check the values that a browser must send.
 type service struct {
 	settings      map[access.AccountID]access.Settings
 	ports.Consent // only ConsentURL is called
@@ -157,8 +157,8 @@ func (s *service) CreateAccount(_ context.Context, email, plan string, slots int
 	return a, nil
 }
 
-// FindAccount returns the account with an id, or the newest account with an address. It also returns
-// closed accounts.
+// FindAccount returns the account with an id, or the newest account with an address. It also
+// returns closed accounts.
 func (s *service) FindAccount(_ context.Context, idOrEmail string) (access.Account, error) {
 	for _, a := range slices.Backward(s.accounts) {
 		if string(a.ID) == idOrEmail || a.Email == idOrEmail {

@@ -14,8 +14,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// TestExemplarsContainOnlyTraceIDs checks that an exemplar does not contain an attribute that a view
-// removed from the metric. The attribute could be too long for Prometheus.
+// TestExemplarsContainOnlyTraceIDs checks that an exemplar does not contain an attribute that a
+// view removed from the metric. The attribute could be too long for Prometheus.
 func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	meters, err := newMeterProvider(t.Context(), resource.Empty(), registry)

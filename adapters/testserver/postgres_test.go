@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// childEnv is an environment variable. If it is set, this test binary starts a server and waits until
-// a test kills it.
+// childEnv is an environment variable. If it is set, this test binary starts a server and waits
+// until a test kills it.
 const childEnv = "TENANTRY_TESTSERVER_CHILD"
 
 func TestMain(m *testing.M) {

@@ -17,9 +17,9 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// newConnectedSender returns a sender whose connections are pipes. For each connection it calls serve
-// with the endpoint's side of the pipe. serving.Wait waits until all these calls have returned.
-// Without a network, the fake clock of a test advances while the sender waits.
+// newConnectedSender returns a sender whose connections are pipes. For each connection it calls
+// serve with the endpoint's side of the pipe. serving.Wait waits until all these calls have
+// returned. Without a network, the fake clock of a test advances while the sender waits.
 func newConnectedSender(t *testing.T, serve func(net.Conn)) (sender *Sender, serving *sync.WaitGroup) {
 	t.Helper()
 	sender, serving = New(Options{AllowPrivate: true}), &sync.WaitGroup{}
@@ -116,8 +116,8 @@ func TestAnEndpointHas15Seconds(t *testing.T) {
 }
 
 // TestHandshakeEndsWithItsTry checks that the connection of a try is closed after the try if the
-// endpoint never begins TLS. Without a limit of the handshake, net/http would continue the handshake,
-// because later requests could use the connection.
+// endpoint never begins TLS. Without a limit of the handshake, net/http would continue the
+// handshake, because later requests could use the connection.
 func TestHandshakeEndsWithItsTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Bool

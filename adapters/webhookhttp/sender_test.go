@@ -169,8 +169,9 @@ func startEndpoint(t *testing.T, handle http.HandlerFunc) (serverURL string, roo
 	return server.URL, roots
 }
 
-// TestTheConnectionIsChecked covers a host that resolves to a public address when CheckURL is called,
-// and to a private address when a message is sent. The private address must get no connection.
+// TestTheConnectionIsChecked covers a host that resolves to a public address when CheckURL is
+// called, and to a private address when a message is sent. The private address must get no
+// connection.
 func TestTheConnectionIsChecked(t *testing.T) {
 	for _, addresses := range []struct{ public, private string }{{"93.184.216.34", "127.0.0.1"}, {"2606:2800:220:1::1", "::1"}} {
 		t.Run(addresses.private, func(t *testing.T) {
