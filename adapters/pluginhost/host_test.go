@@ -147,7 +147,7 @@ func TestConcurrentCallsStartOneProcess(t *testing.T) {
 		callers.Go(func() {
 			description, err := host.Describe(t.Context(), "puppet")
 			if err != nil || description.Title != "Puppet" || description.Fields[0].Name != "do" || description.Budgets[0].Window != time.Second {
-				t.Errorf("got %+v, %v", description, err)
+				t.Errorf("got %+v, %v, want the description of puppet", description, err)
 			}
 		})
 	}
@@ -284,7 +284,7 @@ func TestUnknownPluginIsDown(t *testing.T) {
 // DNS plugin. Only the operator may set this field.
 func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	dir := t.TempDir()
-	if entry, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
+	if entry, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
 		t.Fatalf("got %+v, %v, want a DNS plugin", entry, err)
 	}
 	host, _ := newHost(t, pluginhost.Options{Dir: dir})

@@ -67,7 +67,7 @@ func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
 	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
 echo "limited $1" >> `+seenPath+`
 [ "$1" = describe ] && echo '{"name":"x","kind":"mail","version":"1"}'`, 0o755)
-	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}}
+	options := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}, Supervision: fastRestart}
 	if _, err := pluginhost.Add(t.Context(), options, file); err == nil || !strings.Contains(err.Error(), "does not work with") {
 		t.Errorf("Add: got %v, want an error that the plugin does not work with the service", err)
 	}

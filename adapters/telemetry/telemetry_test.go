@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-func TestDisabledSDKIgnoresItsVariables(t *testing.T) {
+func TestExportersNeedASetVariableAndAnEnabledSDK(t *testing.T) {
 	for _, tc := range []struct {
 		env  map[string]string
 		want bool
