@@ -170,7 +170,7 @@ func processID(t *testing.T, host *pluginhost.Host, name string) int {
 	t.Helper()
 	profile, err := tenantOf(host, name, "").Profile(t.Context())
 	if err != nil {
-		t.Fatalf("%v; status %+v", err, host.Status())
+		t.Fatalf("a call of the plugin %s: %v; status %+v", name, err, host.Status())
 	}
 	pid, err := strconv.Atoi(profile.Name)
 	if err != nil {

@@ -185,7 +185,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	for len(printed) < 2 && lines.Scan() {
 		number, err := strconv.Atoi(lines.Text())
 		if err != nil {
-			t.Fatalf("the host printed %q", lines.Text())
+			t.Fatalf("the host printed %q, want a number", lines.Text())
 		}
 		printed = append(printed, number)
 	}

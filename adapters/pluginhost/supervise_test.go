@@ -154,7 +154,7 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 				case outcome.Unknown:
 					unknown.Add(1)
 				default:
-					t.Errorf("a call to a killed plugin: %v", err)
+					t.Errorf("a call to a killed plugin: %v, want no error or one of the kind unknown", err)
 				}
 			}
 		})
@@ -244,7 +244,7 @@ func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 	for len(pids) < 2 && lines.Scan() {
 		pid, err := strconv.Atoi(lines.Text())
 		if err != nil {
-			t.Fatalf("the host printed %q", lines.Text())
+			t.Fatalf("the host printed %q, want the id of a process", lines.Text())
 		}
 		pids = append(pids, pid)
 	}

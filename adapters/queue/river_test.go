@@ -224,7 +224,7 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	url := server.URL + "?synchronous_commit=on" // test servers disable it
+	url := server.URL + "?synchronous_commit=on" // test servers disable it, so the crash could lose the wake-up
 	if _, err := queue.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func listenOn(t *testing.T, addr string) net.Listener {
 }
 
 // TestInvalidAddressIsAnError checks that an invalid address is an error. An address that is in use
-// is replaced by a free one instead.
+// is replaced by a free address instead.
 func TestInvalidAddressIsAnError(t *testing.T) {
 	env := &Environment{log: slog.New(slog.DiscardHandler)}
 	if url, err := env.listen(t.Context(), http.NotFoundHandler(), "nonsense"); err == nil {

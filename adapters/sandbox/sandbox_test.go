@@ -28,7 +28,8 @@ import (
 // must ends the test if err is not nil.
 var must = apptest.Must
 
-// runChild runs a sandbox until the process is killed. The test binary calls it in a child process.
+// runChild runs a sandbox until the process is killed. TestMain calls it in the child process of
+// TestSimulatorsEndWhenTheirParentIsKilled.
 func runChild(dir string) {
 	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
 	env, err := sandbox.Start(context.Background(), sandbox.Options{DataDir: dir, PluginDir: plugins})

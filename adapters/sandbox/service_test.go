@@ -32,7 +32,7 @@ type service struct {
 	mu                 sync.Mutex
 	accounts           []access.Account
 	keys               map[[32]byte]access.Key
-	replaced           map[[32]byte]time.Time // the secrets that a rotation replaced, and until when they work
+	replaced           map[[32]byte]time.Time // until when a key that a rotation replaced works, by the key's hash
 	owners             map[tenant.GUID]access.AccountID
 	killed             []string
 	enforceCalls       int

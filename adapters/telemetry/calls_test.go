@@ -147,7 +147,7 @@ func TestZonesAreCustomerData(t *testing.T) {
 			_, _ = provider.Zone(t.Context(), zone.Name)
 			_, _ = provider.Records(t.Context(), zone)
 			if _, err := provider.Apply(t.Context(), zone, nil); err == nil {
-				t.Error("the answer was not lost")
+				t.Error("Apply returned no error, although the fake loses its answer")
 			}
 		})
 		if mentions := strings.Count(fmt.Sprint(spans), "customer.test"); (mentions == len(spans)) != customerData || (mentions == 0) == customerData || len(spans) != 3 {
@@ -173,7 +173,7 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 			clearFault := fakePlatform.Fail(fake.Fault{Kind: outcome.Unknown})
 			_, _ = platform.Account(t.Context(), "anna@customer.test")
 			if err := platform.Remove(t.Context(), "anna@customer.test"); err == nil {
-				t.Error("Remove did not fail")
+				t.Error("Remove returned no error, want the planned fault")
 			}
 			clearFault()
 		})

@@ -34,7 +34,7 @@ func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 		attribute.String("rpc.method", "M"), attribute.String("server.address", strings.Repeat("/a/socket", 30))))
 	families, err := registry.Gather()
 	if err != nil || len(exportErrors) > 0 {
-		t.Fatalf("errors at a scrape: %v %v", err, exportErrors)
+		t.Fatalf("a scrape: got the errors %v and %v, want none", err, exportErrors)
 	}
 	exemplarLabels := map[string]string{}
 	for _, family := range families {
