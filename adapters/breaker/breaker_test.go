@@ -126,7 +126,7 @@ func TestFailuresOpenACircuit(t *testing.T) {
 	cancel()
 	lostLease, lose := context.WithCancelCause(t.Context())
 	lose(errors.New("the lease was lost"))
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		ctx   context.Context
 		err   error
@@ -153,17 +153,17 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		{"the caller lost its lease", lostLease, outcomeError(outcome.Unknown), false},
 		{"success", t.Context(), nil, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := &provider{err: tt.err}
+		t.Run(tc.name, func(t *testing.T) {
+			p := &provider{err: tc.err}
 			m := newGuardedMail(p, Options{OpenTime: time.Hour}).For("t")
 			for range 50 {
-				_ = callRead(tt.ctx, m)
+				_ = callRead(tc.ctx, m)
 			}
-			_, open := openCircuitWait(callRead(tt.ctx, m))
-			if open != tt.opens {
+			_, open := openCircuitWait(callRead(tc.ctx, m))
+			if open != tc.opens {
 				t.Fatalf("open is %v after %d calls", open, len(p.calls))
 			}
-			if want := 5; tt.opens && len(p.calls) != want {
+			if want := 5; tc.opens && len(p.calls) != want {
 				t.Fatalf("it opened after %d calls, want %d", len(p.calls), want)
 			}
 		})
@@ -256,7 +256,7 @@ func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 // TestReadIsSentBeforeAWrite checks that a read tests a half-open circuit, even when the caller
 // makes a write.
 func TestReadIsSentBeforeAWrite(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name      string
 		recovered bool // the provider works again when the circuit is half open
 		write     func(context.Context, ports.MailTenant) error
@@ -267,27 +267,27 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 		{"a write without a result", true, func(ctx context.Context, m ports.MailTenant) error { return m.Rename(ctx, "a", "b") }, "[Profile Rename]"},
 		{"a transport rule", true, func(ctx context.Context, m ports.MailTenant) error { _, err := m.Block(ctx, "", nil); return err }, "[Profile Block]"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &provider{err: outcomeError(outcome.Down)}
 				m := newGuardedMail(p, Options{OpenTime: time.Minute}).For("t")
 				for range 5 {
 					_ = callWrite(t.Context(), m)
 				}
-				wait, open := openCircuitWait(tt.write(t.Context(), m))
+				wait, open := openCircuitWait(tc.write(t.Context(), m))
 				if !open || wait < 59*time.Second || wait > 61*time.Second {
 					t.Fatalf("right after the failures: open %v, retry after %s", open, wait)
 				}
 				time.Sleep(wait)
 				p.calls = nil
-				if tt.recovered {
+				if tc.recovered {
 					p.err = nil
 				}
-				err := tt.write(t.Context(), m)
-				if got := fmt.Sprint(p.calls); got != tt.calls {
-					t.Fatalf("the provider received %s, want %s", got, tt.calls)
+				err := tc.write(t.Context(), m)
+				if got := fmt.Sprint(p.calls); got != tc.calls {
+					t.Fatalf("the provider received %s, want %s", got, tc.calls)
 				}
-				if _, open := openCircuitWait(err); open == tt.recovered || tt.recovered && err != nil {
+				if _, open := openCircuitWait(err); open == tc.recovered || tc.recovered && err != nil {
 					t.Fatalf("the write ended with %v", err)
 				}
 			})
@@ -360,7 +360,7 @@ func TestURLsDoNotCloseACircuit(t *testing.T) {
 // TestOnlyAnswersOfTheProviderCloseACircuit checks which outcomes of a read close a half-open
 // circuit.
 func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		err  error
 		want State
@@ -372,16 +372,16 @@ func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
 		{"the plugin's process died", &outcome.Error{Kind: outcome.Unknown, Cause: wire.CausePluginExited}, HalfOpen},
 		{"the plugin's restart is delayed", errRestarting, HalfOpen},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &provider{err: outcomeError(outcome.Down)}
 				m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute})
 				_ = callRead(t.Context(), m.For("t"))
 				time.Sleep(2 * time.Minute)
-				p.err = tt.err
+				p.err = tc.err
 				_ = callRead(t.Context(), m.For("t"))
-				if got := m.Circuits()[0].State; got != tt.want {
-					t.Errorf("the circuit is %s, want %s", got, tt.want)
+				if got := m.Circuits()[0].State; got != tc.want {
+					t.Errorf("the circuit is %s, want %s", got, tc.want)
 				}
 			})
 		})
@@ -511,7 +511,7 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 // be sent, and its error must have the RetryAfter of the probe.
 func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
 	heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Hour}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		budgetLeft bool
 		probe      error
@@ -527,11 +527,11 @@ func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
 			}}).For("t")
 			_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 			time.Sleep(time.Minute + time.Second)
-			allowed, p.calls = tt.budgetLeft, nil
-			p.err = tt.probe
+			allowed, p.calls = tc.budgetLeft, nil
+			p.err = tc.probe
 			_, err := m.Block(t.Context(), "", nil)
 			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {
-				t.Errorf("%s: got %v, the provider got %v", tt.name, err, p.calls)
+				t.Errorf("%s: got %v, the provider got %v", tc.name, err, p.calls)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func callZoneWrite(ctx context.Context, p ports.DNSProvider) error {
 // TestZoneErrorsAreNotFailures checks that a missing or changed zone does not count as a failure of
 // the DNS provider.
 func TestZoneErrorsAreNotFailures(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		err   error
 		opens bool
 	}{
@@ -68,14 +68,14 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 		{outcomeError(outcome.Broken), true},
 		{outcomeError(outcome.Unknown), true},
 	} {
-		t.Run(fmt.Sprint(tt.err), func(t *testing.T) {
-			p := newGuardedDNS(New(Options{OpenTime: time.Hour}), &zoneProvider{provider{err: tt.err}}, "a")
+		t.Run(fmt.Sprint(tc.err), func(t *testing.T) {
+			p := newGuardedDNS(New(Options{OpenTime: time.Hour}), &zoneProvider{provider{err: tc.err}}, "a")
 			for range 5 {
-				if err := callZoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tt.err) {
+				if err := callZoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tc.err) {
 					t.Fatalf("got %v, want the kind of the provider's error", err)
 				}
 			}
-			if _, open := openCircuitWait(callZoneRead(t.Context(), p)); open != tt.opens {
+			if _, open := openCircuitWait(callZoneRead(t.Context(), p)); open != tc.opens {
 				t.Fatalf("the circuit is open: %v, want the opposite", open)
 			}
 		})

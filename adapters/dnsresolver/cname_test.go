@@ -30,7 +30,7 @@ func cnameChain(cnames int) string {
 
 func TestCNAMEsAreFollowed(t *testing.T) {
 	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, records, alias string
 		want                 []string
 	}{
@@ -42,17 +42,17 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 		{"out of the zone, to a name that the resolver finds", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
 		{"out of the zone, to a name that does not exist", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			env := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
-			env.startServers(base + tt.records)
+			env.startServers(base + tc.records)
 			got := env.read("example.test")
 			if !got.Complete {
 				t.Fatalf("not complete: %s", got.Reason)
 			}
-			if diff := cmp.Diff([]string{tt.alias}, values(got, "_dmarc.example.test", dns.CNAME)); diff != "" {
+			if diff := cmp.Diff([]string{tc.alias}, values(got, "_dmarc.example.test", dns.CNAME)); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(tt.want, values(got, "_dmarc.example.test", dns.TXT)); diff != "" {
+			if diff := cmp.Diff(tc.want, values(got, "_dmarc.example.test", dns.TXT)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -71,7 +71,7 @@ func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 		}
 	})
 	aliasServer := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, target string
 		servers      wire.Handler
 		silent       bool
@@ -82,26 +82,26 @@ func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 		{"the resolver is silent about the target of a CNAME", "p.vendor.test.", aliasServer, true, "type_unknown"},
 		{"the resolver is silent about a delegated name", "_dmarc.example.test.", referral, true, "type_unknown"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			env.resolver.setChange(func(msg, q *wire.Msg) {
-				if q.Question[0].Name != tt.target {
+				if q.Question[0].Name != tc.target {
 					return
 				}
-				if msg.SetRcode(q, wire.RcodeServerFailure); tt.silent {
+				if msg.SetRcode(q, wire.RcodeServerFailure); tc.silent {
 					msg.Id++ // a wrong id, so the answer is ignored
 				}
 			})
-			env.startServer("127.0.0.2", tt.servers)
-			env.startServer("127.0.0.3", tt.servers)
+			env.startServer("127.0.0.2", tc.servers)
+			env.startServer("127.0.0.3", tc.servers)
 			check := func() error {
-				if got := env.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
-					return fmt.Errorf("got the reason %q, complete %v, want the reason %q", got.Reason, got.Complete, tt.reason)
+				if got := env.read("example.test"); got.Reason != tc.reason || got.Complete != (tc.reason == "") {
+					return fmt.Errorf("got the reason %q, complete %v, want the reason %q", got.Reason, got.Complete, tc.reason)
 				}
 				return nil
 			}
-			if tt.silent {
+			if tc.silent {
 				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return check() })
 			} else if err := check(); err != nil {
 				t.Fatal(err)

@@ -46,7 +46,7 @@ example.test. 300 IN NS ns2.example.test.
 `
 	otherServers := strings.ReplaceAll(nsRecords, "ns2", "ns3")
 	servers := []string{"ns1.example.test ok", "ns2.example.test ok", "ns3.example.test ok"}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name          string
 		parentRecords string // the records of the parent zone's server
 		zoneRecords   string // the records of the zone's servers
@@ -59,23 +59,23 @@ example.test. 300 IN NS ns2.example.test.
 		{"the zone lists a different server", nsRecords, strings.ReplaceAll(standardZone, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, servers, []string{"delegation_mismatch"}},
 		{"the parent lists no servers", "", standardZone, []string{"ns1.example.test", "ns2.example.test"}, servers[:2], nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			env := newFixture(t, delegation+registry)
-			env.startServer("127.0.0.4", newReferralServer(t, tt.parentRecords))
+			env.startServer("127.0.0.4", newReferralServer(t, tc.parentRecords))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				env.startServer(ip, newServer(t, tt.zoneRecords))
+				env.startServer(ip, newServer(t, tc.zoneRecords))
 			}
 			got := env.read("example.test")
 			if !got.Complete {
 				t.Errorf("not complete: %s", got.Reason)
 			}
-			if diff := cmp.Diff(tt.delegation, got.Delegation); diff != "" {
+			if diff := cmp.Diff(tc.delegation, got.Delegation); diff != "" {
 				t.Error("delegation", diff)
 			}
-			if diff := cmp.Diff(tt.servers, serverStates(got.Servers)); diff != "" {
+			if diff := cmp.Diff(tc.servers, serverStates(got.Servers)); diff != "" {
 				t.Error("servers", diff)
 			}
-			if diff := cmp.Diff(tt.warnings, got.Warnings); diff != "" {
+			if diff := cmp.Diff(tc.warnings, got.Warnings); diff != "" {
 				t.Error("warnings", diff)
 			}
 		})
@@ -123,7 +123,7 @@ func TestSilentParentIsNotAskedAgain(t *testing.T) {
 }
 
 func TestResultOfDNSSECValidationIsReported(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		change func(msg, q *wire.Msg)
 		reason string
@@ -137,13 +137,13 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 			}
 		}, "dnssec_bogus", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			env := newFixture(t, delegation)
-			env.resolver.setChange(tt.change)
+			env.resolver.setChange(tc.change)
 			env.startServers(standardZone)
 			got := env.read("example.test")
-			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
-				t.Fatalf("got the reason %q, complete %v, secure %v, sets %v; want the reason %q, secure %v", got.Reason, got.Complete, got.Secure, got.Sets, tt.reason, tt.secure)
+			if got.Reason != tc.reason || got.Complete != (tc.reason == "") || got.Secure != tc.secure || len(got.Sets) == 0 {
+				t.Fatalf("got the reason %q, complete %v, secure %v, sets %v; want the reason %q, secure %v", got.Reason, got.Complete, got.Secure, got.Sets, tc.reason, tc.secure)
 			}
 		})
 	}

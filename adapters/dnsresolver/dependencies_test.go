@@ -94,7 +94,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 }
 
 func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		zone   string
 		reason string
 	}{
@@ -105,8 +105,8 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newFixture(t, delegation)
 			env.resolver.failOn("_dmarc.test.")
-			if got := env.readForPlan(tt.zone); got.Reason != tt.reason {
-				t.Fatalf("got the reason %q, want %q", got.Reason, tt.reason)
+			if got := env.readForPlan(tc.zone); got.Reason != tc.reason {
+				t.Fatalf("got the reason %q, want %q", got.Reason, tc.reason)
 			}
 		})
 	}
@@ -135,24 +135,24 @@ func TestSPFTreeIsBounded(t *testing.T) {
 		fmt.Fprintf(&deepRecords, "deep%d.test. 300 IN TXT \"v=spf1 include:deep%d.test -all\"\n", i, i+1)
 	}
 	wideRecord.WriteString(` -all"`)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, zone   string
 		maxQuestions int
 	}{
 		{"wide", wideRecord.String(), 50},
 		{"deep", `example.test. 300 IN TXT "v=spf1 include:deep0.test -all"`, 12},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			env := newFixture(t, delegation+deepRecords.String())
-			got := env.readForPlan(emptyZone + tt.zone)
+			got := env.readForPlan(emptyZone + tc.zone)
 			texts := 0
 			for question, n := range env.resolver.counts() {
 				if strings.HasSuffix(question, " TXT") && !strings.HasPrefix(question, "_dmarc") {
 					texts += n
 				}
 			}
-			if !got.Complete || texts > tt.maxQuestions || texts < 10 || len(got.Referenced.SPF) > tt.maxQuestions {
-				t.Fatalf("got the reason %q, %d questions, %d names; want a complete read with 10 to %d questions", got.Reason, texts, len(got.Referenced.SPF), tt.maxQuestions)
+			if !got.Complete || texts > tc.maxQuestions || texts < 10 || len(got.Referenced.SPF) > tc.maxQuestions {
+				t.Fatalf("got the reason %q, %d questions, %d names; want a complete read with 10 to %d questions", got.Reason, texts, len(got.Referenced.SPF), tc.maxQuestions)
 			}
 		})
 	}

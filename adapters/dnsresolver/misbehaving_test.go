@@ -52,7 +52,7 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		msg.Authoritative, msg.Answer = false, nil
 		msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		second wire.Handler
 		state  dns.ServerState
@@ -94,27 +94,27 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		{"answers another question", changingHandler(t, func(msg, _ *wire.Msg) { msg.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"sends the question back", changingHandler(t, func(msg, _ *wire.Msg) { msg.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			env.startServer("127.0.0.2", newServer(t, standardZone))
-			if tt.second != nil {
-				env.startServer("127.0.0.3", tt.second)
+			if tc.second != nil {
+				env.startServer("127.0.0.3", tc.second)
 			}
 			check := func() error {
 				got := env.read("example.test")
-				if len(got.Servers) != 2 || got.Servers[1].State != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
-					return fmt.Errorf("got %v, reason %q, complete %v; want %s, %q", got.Servers, got.Reason, got.Complete, tt.state, tt.reason)
+				if len(got.Servers) != 2 || got.Servers[1].State != tc.state || got.Reason != tc.reason || got.Complete != (tc.reason == "") {
+					return fmt.Errorf("got %v, reason %q, complete %v; want %s, %q", got.Servers, got.Reason, got.Complete, tc.state, tc.reason)
 				}
-				if diff := cmp.Diff(tt.warns, got.Warnings); diff != "" {
+				if diff := cmp.Diff(tc.warns, got.Warnings); diff != "" {
 					return errors.New(diff)
 				}
-				if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
+				if tc.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
 					return fmt.Errorf("the MX records are missing: %v", got.Sets)
 				}
 				return nil
 			}
-			if tt.state == dns.ServerUnreachable {
+			if tc.state == dns.ServerUnreachable {
 				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return check() })
 			} else if err := check(); err != nil {
 				t.Fatal(err)

@@ -149,9 +149,9 @@ func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
 	reportOf := func(synthesised bool) report {
 		return report{sets: map[setKey]recordSet{{"n", dns.TXT}: {values: []string{"a"}, isSynthesised: synthesised}}}
 	}
-	for _, tt := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
-		if got := commonSets([]report{reportOf(tt.first), reportOf(tt.second)}); got[0].Synthesised != tt.want {
-			t.Errorf("%v and %v give %v, want %v", tt.first, tt.second, got[0].Synthesised, tt.want)
+	for _, tc := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
+		if got := commonSets([]report{reportOf(tc.first), reportOf(tc.second)}); got[0].Synthesised != tc.want {
+			t.Errorf("%v and %v give %v, want %v", tc.first, tc.second, got[0].Synthesised, tc.want)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 		return &wire.SOA{Hdr: wire.RR_Header{Name: name, Rrtype: wire.TypeSOA}}
 	}
 	alias := &wire.CNAME{Hdr: wire.RR_Header{Name: "a.example.test.", Rrtype: wire.TypeCNAME}, Target: "b.other.test."}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		msg     wire.Msg
 		want    string
@@ -174,9 +174,9 @@ func TestAnswerShowsTheZoneOfItsName(t *testing.T) {
 		{"a different zone", wire.Msg{Ns: []wire.RR{soa("other.test.")}}, "", false},
 		{"nothing", wire.Msg{}, "", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got, ok := zoneOf(&tt.msg, "a.example.test"); got != tt.want || ok != tt.isShown {
-				t.Fatalf("got %q, %v, want %q, %v", got, ok, tt.want, tt.isShown)
+		t.Run(tc.name, func(t *testing.T) {
+			if got, ok := zoneOf(&tc.msg, "a.example.test"); got != tc.want || ok != tc.isShown {
+				t.Fatalf("got %q, %v, want %q, %v", got, ok, tc.want, tc.isShown)
 			}
 		})
 	}

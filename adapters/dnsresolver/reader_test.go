@@ -147,17 +147,17 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 
 func TestReadSaysWhyAZoneWasNotFound(t *testing.T) {
 	root := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
-	for _, tt := range []struct{ name, resolver, domain, reason string }{
+	for _, tc := range []struct{ name, resolver, domain, reason string }{
 		{"the domain is not registered", root, "example.test", "not_delegated"},
 		{"the resolver has no records", "", "example.test", "not_delegated"},
 		{"the zone lists no name servers", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\n", "example.test", "no_authoritative_answer"},
 		{"name servers without an address", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\nexample.test. 300 IN NS ns.nowhere.test.\n", "example.test", "no_authoritative_answer"},
 		{"the name is not a domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := newFixture(t, tt.resolver).read(tt.domain)
-			if got.Complete || got.Reason != tt.reason || len(got.Sets) > 0 {
-				t.Fatalf("got complete %v, reason %q, sets %v; want reason %q", got.Complete, got.Reason, got.Sets, tt.reason)
+		t.Run(tc.name, func(t *testing.T) {
+			got := newFixture(t, tc.resolver).read(tc.domain)
+			if got.Complete || got.Reason != tc.reason || len(got.Sets) > 0 {
+				t.Fatalf("got complete %v, reason %q, sets %v; want reason %q", got.Complete, got.Reason, got.Sets, tc.reason)
 			}
 		})
 	}

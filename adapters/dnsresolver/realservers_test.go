@@ -78,7 +78,7 @@ _dmarc TXT "v=DMARC1; p=none"
 func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	server1, server2 := newPowerDNS(t), newPowerDNS(t)
 	const none = "none"
-	for i, tt := range []struct {
+	for i, tc := range []struct {
 		name string
 		// first and second are the records of the two servers. If second is empty, the second
 		// server has the records of first. "none" stands for a server without the zone.
@@ -104,21 +104,21 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 		{"neither has the zone", none, none, 7,
 			expectation{"no_authoritative_answer", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerLame, dns.ServerLame}, 0}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			zone := fmt.Sprintf("zone-%d.test", i)
-			if tt.second == "" {
-				tt.second = tt.first
+			if tc.second == "" {
+				tc.second = tc.first
 			}
-			if tt.first != none {
-				server1.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tt.first))
+			if tc.first != none {
+				server1.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tc.first))
 			}
-			if tt.second != none {
-				server2.load(t, zone, parseRecords(t, zone, apexRecords(zone, tt.serial)+tt.second))
+			if tc.second != none {
+				server2.load(t, zone, parseRecords(t, zone, apexRecords(zone, tc.serial)+tc.second))
 			}
 			env := newRealServersFixture(t, zone, "")
 			env.startServer("127.0.0.2", forwardTo(server1.addr()))
 			env.startServer("127.0.0.3", forwardTo(server2.addr()))
-			tt.want.requireMatch(t, env.read(zone))
+			tc.want.requireMatch(t, env.read(zone))
 		})
 	}
 	t.Run("the second is stopped", func(t *testing.T) {
@@ -212,18 +212,18 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 		zones[i] = fmt.Sprintf("zone-%d.test", i)
 	}
 	powerServer, bindServer := newPowerDNS(t), newBIND(t, zones...)
-	for i, tt := range cases {
-		t.Run(tt.name, func(t *testing.T) {
+	for i, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
 			zone := zones[i]
-			powerServer.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tt.records))
-			bindServer.load(t, zone, parseRecords(t, zone, tt.records))
+			powerServer.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tc.records))
+			bindServer.load(t, zone, parseRecords(t, zone, tc.records))
 			env := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
 			env.startServer("127.0.0.2", forwardTo(powerServer.addr()))
 			env.startServer("127.0.0.3", forwardTo(bindServer.addr()))
 			got := env.read(zone)
-			tt.want.requireMatch(t, got)
+			tc.want.requireMatch(t, got)
 			var want []string
-			for _, line := range tt.wantSets {
+			for _, line := range tc.wantSets {
 				want = append(want, strings.ReplaceAll(line, "@", zone))
 			}
 			slices.Sort(want)

@@ -59,7 +59,7 @@ func isDone(b *batch) bool {
 // TestSessionEndsWhenABatchTimesOut checks that a session ends if a batch gets no answer within
 // answerTimeout. A timer that fires after the answer must do nothing.
 func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		answer time.Duration
 		active bool
 	}{"in time": {49 * time.Millisecond, true}, "late": {51 * time.Millisecond, false}} {
@@ -73,15 +73,15 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 				b, _ := session.join(&command{})
 				rc.startTimeout(session, b)
 				go func() {
-					<-time.After(tt.answer)
+					<-time.After(tc.answer)
 					session.completeBatch()
 				}()
 				<-b.done
-				if b.wasAnswered != tt.active {
+				if b.wasAnswered != tc.active {
 					t.Errorf("the batch was answered: %v, want the opposite", b.wasAnswered)
 				}
 				<-time.After(time.Second)
-				if session.isActive() != tt.active {
+				if session.isActive() != tc.active {
 					t.Errorf("the session is active: %v, want the opposite", session.isActive())
 				}
 			})

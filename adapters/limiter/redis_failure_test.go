@@ -25,7 +25,7 @@ import (
 // Redis one after the other. The log must have one line for the failure and one for the recovery.
 func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name               string
 		breakRedis, repair func(*testserver.Redis, *testing.T)
 		answerTimeout      time.Duration
@@ -34,7 +34,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 		{"Redis stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hangTimeout, 12},
 		{"Redis hangs", func(r *testserver.Redis, t *testing.T) { r.Suspend(t) }, func(r *testserver.Redis, t *testing.T) { r.Resume(t) }, 2 * time.Second, 2},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var server *testserver.Redis
 			var log *logBuffer
@@ -43,7 +43,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			// begins again.
 			for attempts := 1; ; attempts++ {
 				server, log = testserver.NewRedis(t), &logBuffer{}
-				options := limiter.Options{URL: server.URL, AnswerTimeout: tt.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
+				options := limiter.Options{URL: server.URL, AnswerTimeout: tc.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
 				replica1, replica2 = openShared(t, options), openShared(t, limiter.Options{URL: server.URL, AnswerTimeout: options.AnswerTimeout})
 				if n := countAllowed(10, testBucket(12), replica1); n != 10 {
 					t.Fatalf("%d requests passed, want 10", n)
@@ -55,7 +55,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 					t.Fatalf("the process counts alone although Redis works:\n%s", log)
 				}
 			}
-			tt.breakRedis(server, t)
+			tc.breakRedis(server, t)
 			began := time.Now()
 			var running sync.WaitGroup
 			running.Go(func() {
@@ -77,10 +77,10 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			}
 			// All requests wait at the same time. If they waited one after the other, they would
 			// take longer.
-			if duration := time.Since(began); duration > 50*tt.answerTimeout {
-				t.Errorf("the requests took %s, want less than 50 times %s", duration, tt.answerTimeout)
+			if duration := time.Since(began); duration > 50*tc.answerTimeout {
+				t.Errorf("the requests took %s, want less than 50 times %s", duration, tc.answerTimeout)
 			}
-			tt.repair(server, t)
+			tc.repair(server, t)
 			waitUntil(t, "it counts in Redis again", func() bool { return !replica1.State().Fallback && !replica2.State().Fallback })
 			waitUntil(t, "the recovery is logged", func() bool { return log.count("Redis answers") == 1 })
 			if failures := log.count("Redis does not answer"); failures != 1 {
@@ -90,8 +90,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 				t.Errorf("%d more requests passed in a process that had already allowed 12, want none", n)
 			}
 			// Redis executes the commands that it received while it hung, so these requests count.
-			if n := countAllowed(50, testBucket(12), openShared(t, longTimeoutOptions(server))); n > tt.maxAllowed {
-				t.Errorf("%d requests passed in a new process, want at most %d", n, tt.maxAllowed)
+			if n := countAllowed(50, testBucket(12), openShared(t, longTimeoutOptions(server))); n > tc.maxAllowed {
+				t.Errorf("%d requests passed in a new process, want at most %d", n, tc.maxAllowed)
 			}
 			if serverURL, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), serverURL.User.String()[1:]) {
 				t.Errorf("the password is in the log (%v):\n%s", err, log)
@@ -176,7 +176,7 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	client, b := redisClient(t, server), testBucket(2)
 	l := openShared(t, longTimeoutOptions(server))
 	fromNow := func(d time.Duration) any { return time.Now().Add(d).UnixMicro() }
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		counted []any // the times of counted requests
 		allowed bool
 	}{
@@ -185,12 +185,12 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 		"clock set forward by two windows": {[]any{fromNow(-2 * b.Window), fromNow(-2 * b.Window)}, true},
 	} {
 		b.Key = name
-		if _, err := redis.DoContext(client, t.Context(), "RPUSH", append([]any{"tenantry:bucket:" + name}, tt.counted...)...); err != nil {
+		if _, err := redis.DoContext(client, t.Context(), "RPUSH", append([]any{"tenantry:bucket:" + name}, tc.counted...)...); err != nil {
 			t.Fatal(err)
 		}
 		v, _ := l.Take(t.Context(), b)
-		if v.Allowed != tt.allowed || v.ResetIn > b.Window || v.RetryIn > b.Window {
-			t.Errorf("%s: got %+v, want allowed: %v, and no wait longer than %s", name, v, tt.allowed, b.Window)
+		if v.Allowed != tc.allowed || v.ResetIn > b.Window || v.RetryIn > b.Window {
+			t.Errorf("%s: got %+v, want allowed: %v, and no wait longer than %s", name, v, tc.allowed, b.Window)
 		}
 	}
 	b.Key = "a new bucket"

@@ -17,7 +17,7 @@ const hangTimeout = 5 * time.Minute
 
 var longTimeouts = Timeouts{hangTimeout, hangTimeout, hangTimeout}
 
-// migratedDB opens an empty, migrated database and closes it when the test ends.
+// migratedDB opens a database, migrates it, and closes it when the test ends.
 func migratedDB(t testing.TB, url string) *DB {
 	t.Helper()
 	d, err := Open(t.Context(), url, Options{Timeouts: longTimeouts})

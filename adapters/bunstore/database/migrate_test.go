@@ -4,6 +4,7 @@ package database
 
 import (
 	"crypto/rand"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 
 func TestPendingListsMissingMigrations(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		d, err := Open(t.Context(), url(t), Options{})
+		d, err := Open(t.Context(), url(t), Options{Timeouts: longTimeouts})
 		must(t, "open", err)
 		defer func() { _ = d.Close() }()
 		before, err := d.PendingMigrations(t.Context())
@@ -32,22 +33,22 @@ func TestPendingListsMissingMigrations(t *testing.T) {
 // TestPendingNeedsNoRightToCreateTables checks that a PostgreSQL role that may only read and write
 // rows can read which migrations are pending.
 func TestPendingNeedsNoRightToCreateTables(t *testing.T) {
-	url, role := databasetest.NewSchema(t), "reader_"+strings.ToLower(rand.Text())
-	owner, err := Open(t.Context(), url, Options{})
+	url, role := databasetest.NewSchema(t), "restricted_"+strings.ToLower(rand.Text())
+	owner, err := Open(t.Context(), url, Options{Timeouts: longTimeouts})
 	must(t, "open", err)
 	defer func() { _ = owner.Close() }()
 	execSQL(t, owner, "CREATE ROLE "+role)
 	defer func() { execSQL(t, owner, "DROP OWNED BY "+role+"; DROP ROLE "+role) }()
 	execSQL(t, owner, "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO "+role+"', current_schema()); END $$")
-	d, err := Open(t.Context(), url+"&role="+role, Options{})
+	restricted, err := Open(t.Context(), url+"&role="+role, Options{Timeouts: longTimeouts})
 	must(t, "open", err)
-	defer func() { _ = d.Close() }()
-	if pending, err := d.PendingMigrations(t.Context()); err != nil || len(pending) == 0 {
+	defer func() { _ = restricted.Close() }()
+	if pending, err := restricted.PendingMigrations(t.Context()); err != nil || len(pending) == 0 {
 		t.Errorf("pending in an empty schema: %v, %v, want all migrations", pending, err)
 	}
-	must(t, "migrate", owner.Migrate(t.Context()))
+	must(t, "migrate as the owner", owner.Migrate(t.Context()))
 	execSQL(t, owner, "DO $$ BEGIN EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO "+role+"', current_schema()); END $$")
-	if pending, err := d.PendingMigrations(t.Context()); err != nil || len(pending) != 0 {
+	if pending, err := restricted.PendingMigrations(t.Context()); err != nil || len(pending) != 0 {
 		t.Errorf("pending after the migration: %v, %v, want none", pending, err)
 	}
 }
@@ -65,7 +66,7 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 		var slots int
 		err := d.NewSelect().TableExpr("accounts AS a").Join("JOIN plans AS p ON p.name = a.plan").Column("p.tenant_slots").Scan(t.Context(), &slots)
 		if err != nil || slots != 7 {
-			t.Fatalf("the plan has %d slots, want 7: the second run changed a row (%v)", slots, err)
+			t.Fatalf("the plan has %d slots after the second run, want 7 as before (%v)", slots, err)
 		}
 	})
 }
@@ -96,10 +97,11 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 		if address == MemoryURL {
 			return // a database in memory cannot be opened a second time
 		}
-		errs, applied := make([]error, 4), make([][]string, 4)
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() {
+		const processes = 4
+		errs, applied := make([]error, processes), make([][]string, processes)
+		var running sync.WaitGroup
+		for i := range processes {
+			running.Go(func() {
 				d, err := Open(t.Context(), address, Options{MaxConns: 1, Timeouts: longTimeouts})
 				if err == nil {
 					defer func() { _ = d.Close() }()
@@ -108,13 +110,11 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 				errs[i] = err
 			})
 		}
-		wg.Wait()
-		for _, err := range errs {
-			must(t, "migrate", err)
-		}
-		names := slices.Concat(applied...)
-		if set, err := Discover(); strings.HasPrefix(address, "postgres") && (err != nil || len(names) != len(set.Sorted())) {
-			t.Errorf("the processes applied %v, want each migration once (%v)", names, err)
+		running.Wait()
+		must(t, "migrate", errors.Join(errs...))
+		allApplied := slices.Concat(applied...)
+		if set, err := Discover(); strings.HasPrefix(address, "postgres") && (err != nil || len(allApplied) != len(set.Sorted())) {
+			t.Errorf("the processes applied %v, want each migration once (%v)", allApplied, err)
 		}
 	})
 }
@@ -126,20 +126,20 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 		setMinRelease := func(release int) { execSQL(t, d, "UPDATE schema_release SET min_release = ?", release) }
 		execSQL(t, d, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := d.Migrate(t.Context()); err != nil {
-			t.Fatalf("the database has a migration of the next release: migrate returned %v, want success", err)
+			t.Fatalf("migrate a database with a migration of the next release: got %v, want success", err)
 		}
 		setMinRelease(migrations.Release + 1)
 		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
-			t.Fatalf("migrate: got %v, want an error about a newer tenantry", err)
+			t.Fatalf("migrate a database that requires the next release: got %v, want an error about a newer tenantry", err)
 		}
 		if address == MemoryURL {
-			return
+			return // a database in memory cannot be opened a second time
 		}
-		if _, err := Open(t.Context(), address, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
-			t.Fatalf("open: got %v, want an error about a newer tenantry", err)
+		if _, err := Open(t.Context(), address, Options{Timeouts: longTimeouts}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+			t.Fatalf("open a database that requires the next release: got %v, want an error about a newer tenantry", err)
 		}
 		setMinRelease(migrations.Release)
-		reopened, err := Open(t.Context(), address, Options{})
+		reopened, err := Open(t.Context(), address, Options{Timeouts: longTimeouts})
 		if err != nil {
 			t.Fatalf("open a database that requires this release: got %v, want success", err)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "made", "on the way")
+	dir := filepath.Join(t.TempDir(), "parent", "with spaces")
 	path := filepath.Join(dir, "odd %41 name?x#y.db")
 	must(t, "mkdir all", os.MkdirAll(dir, 0o700))
 	must(t, "write file", os.WriteFile(path, nil, 0o644))
@@ -31,15 +31,17 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 		t.Fatalf("files: %v, %v; want the database and its two WAL files", files, err)
 	}
 	for _, file := range files {
-		if info, err := file.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(file.Name(), filepath.Base(path)) {
-			t.Errorf("%s has the mode %v, want 0600 and a name that begins with that of the database: %v", file.Name(), info.Mode(), err)
+		info, err := file.Info()
+		must(t, "file info", err)
+		if info.Mode().Perm() != 0o600 || !strings.HasPrefix(file.Name(), filepath.Base(path)) {
+			t.Errorf("got the file %s with the mode %v, want the mode 0600 and a name that begins with %s", file.Name(), info.Mode(), filepath.Base(path))
 		}
 	}
 }
 
 func TestSQLiteConnectionsHaveTheirPragmas(t *testing.T) {
 	for synchronous, wantSynchronous := range map[string]string{"": "1", "FULL": "2"} {
-		d, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
+		d, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous, Timeouts: longTimeouts})
 		must(t, "open", err)
 		for pragma, want := range map[string]string{
 			"journal_mode": "wal", "busy_timeout": "5000", "foreign_keys": "1", "synchronous": wantSynchronous,
@@ -82,12 +84,12 @@ func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 
 func TestPingFailsAfterClose(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		d, err := Open(t.Context(), url(t), Options{})
+		d, err := Open(t.Context(), url(t), Options{Timeouts: longTimeouts})
 		must(t, "open", err)
 		must(t, "ping", d.Ping(t.Context()))
 		must(t, "close", d.Close())
 		if err := d.Ping(t.Context()); err == nil {
-			t.Fatal("a closed database answers")
+			t.Fatal("the ping of a closed database succeeded, want an error")
 		}
 	})
 }
@@ -98,33 +100,34 @@ func TestStandbyIsNotUsedByAService(t *testing.T) {
 	server, err := testserver.StartPostgres(t.Context())
 	must(t, "start PostgreSQL", err)
 	t.Cleanup(server.Stop)
-	open := func(o Options) *DB {
+	openPool := func(o Options) *DB {
 		t.Helper()
 		o.Timeouts = longTimeouts
-		d, err := Open(t.Context(), server.URL, o)
-		must(t, "open", err)
-		t.Cleanup(func() { _ = d.Close() })
-		return d
+		pool, err := Open(t.Context(), server.URL, o)
+		must(t, "openPool", err)
+		t.Cleanup(func() { _ = pool.Close() })
+		return pool
 	}
-	service := open(Options{RequirePrimary: true})
+	servicePool := openPool(Options{RequirePrimary: true})
 	must(t, "demote", server.Demote(t.Context()))
 	var refusal *fault.Error
-	err = service.Ping(t.Context())
+	err = servicePool.Ping(t.Context())
 	if !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
-		t.Errorf("got %v from a standby, want service_unavailable", err)
+		t.Errorf("ping a standby: got %v, want service_unavailable", err)
 	}
-	if text := OperatorError(err).Error(); text != "the server accepts no writes: it is a standby, or read-only" {
-		t.Errorf("the operator reads %q, which does not name the standby", text)
+	const wantText = "the server accepts no writes: it is a standby, or read-only"
+	if text := OperatorError(err).Error(); text != wantText {
+		t.Errorf("the error for the operator is %q, want %q", text, wantText)
 	}
-	command := open(Options{})
-	must(t, "ping", command.Ping(t.Context()))
-	execSQL(t, command, "SELECT pg_promote()")
-	must(t, "ping", service.Ping(t.Context()))
-	execSQL(t, service, "CREATE TABLE written (id int)")
+	commandPool := openPool(Options{})
+	must(t, "ping the standby without RequirePrimary", commandPool.Ping(t.Context()))
+	execSQL(t, commandPool, "SELECT pg_promote()")
+	must(t, "ping the promoted server", servicePool.Ping(t.Context()))
+	execSQL(t, servicePool, "CREATE TABLE written (id int)")
 }
 
-// TestConnectionThatRefusesWritesIsReplaced checks that a write succeeds after a write on a
-// read-only connection failed. The server can become read-only while connections are open.
+// TestConnectionThatRefusesWritesIsReplaced checks that the next write succeeds after a write failed
+// on a read-only connection. A server can become read-only while connections are open.
 func TestConnectionThatRefusesWritesIsReplaced(t *testing.T) {
 	d := migratedDB(t, databasetest.NewSchema(t))
 	d.SetMaxOpenConns(1) // so that all statements use the same connection
@@ -132,7 +135,7 @@ func TestConnectionThatRefusesWritesIsReplaced(t *testing.T) {
 		_, err := db.NewRaw("UPDATE plans SET tenant_slots = 7").Exec(ctx)
 		return err
 	}
-	for name, run := range map[string]func() error{
+	for name, attempt := range map[string]func() error{
 		"statement": func() error { return d.RunWrite(t.Context(), "write", write) },
 		"transaction": func() error {
 			return d.RetryWrite(t.Context(), "write", func() error { return d.Transaction(t.Context(), write) })
@@ -140,9 +143,9 @@ func TestConnectionThatRefusesWritesIsReplaced(t *testing.T) {
 	} {
 		execSQL(t, d, "SET default_transaction_read_only = on")
 		var refusal *fault.Error
-		if err := run(); !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
+		if err := attempt(); !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable {
 			t.Fatalf("%s: got %v from a read-only connection, want service_unavailable", name, err)
 		}
-		must(t, name, run())
+		must(t, name+" after the failure", attempt())
 	}
 }

@@ -59,38 +59,38 @@ func TestConstraintErrorsAreClassified(t *testing.T) {
 func TestRetryRepeatsTransientErrors(t *testing.T) {
 	conflict := &pgconn.PgError{Code: "40001"}
 	refusal := fault.TenantNotFound.With("no")
-	for _, tt := range []struct {
-		name  string
-		errs  []error // the errors of the first attempts, after which all attempts succeed
-		tries int
-		want  error
+	for _, tc := range []struct {
+		name      string
+		errs      []error // the errors of the first attempts, after which all attempts succeed
+		wantTries int
+		wantErr   error
 	}{
-		{"done", nil, 1, nil},
+		{"success", nil, 1, nil},
 		{"one conflict", []error{conflict}, 2, nil},
 		{"two conflicts", []error{conflict, conflict}, 3, nil},
-		{"each attempt has a conflict", []error{conflict, conflict, conflict}, 3, fault.ServiceUnavailable},
-		{"a duplicate is tried again", []error{&pgconn.PgError{Code: "23505"}}, 2, nil},
-		{"a missing parent is tried again", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
-		{"a refusal is not tried again", []error{refusal}, 1, fault.TenantNotFound},
-		{"a lost connection is not tried again", []error{io.EOF}, 1, fault.ServiceUnavailable},
-		{"a password that is refused", []error{&pgconn.PgError{Code: "28P01"}}, 1, fault.ServiceUnavailable},
-		{"a missing database", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
-		{"an error of the statement is not retried", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
+		{"a conflict in each attempt", []error{conflict, conflict, conflict}, 3, fault.ServiceUnavailable},
+		{"a duplicate is retried", []error{&pgconn.PgError{Code: "23505"}}, 2, nil},
+		{"a missing parent is retried", []error{&pgconn.PgError{Code: "23503"}}, 2, nil},
+		{"a refusal is not retried", []error{refusal}, 1, fault.TenantNotFound},
+		{"a lost connection is not retried", []error{io.EOF}, 1, fault.ServiceUnavailable},
+		{"a refused password is not retried", []error{&pgconn.PgError{Code: "28P01"}}, 1, fault.ServiceUnavailable},
+		{"a missing database is not retried", []error{&pgconn.PgError{Code: "3D000"}}, 1, fault.ServiceUnavailable},
+		{"an invalid statement is not retried", []error{&pgconn.PgError{Code: "42601"}}, 1, &pgconn.PgError{Code: "42601"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			tries := 0
 			err := migratedDB(t, MemoryURL).retry(t.Context(), "test", func() error {
 				tries++
-				if tries <= len(tt.errs) {
-					return tt.errs[tries-1]
+				if tries <= len(tc.errs) {
+					return tc.errs[tries-1]
 				}
 				return nil
 			})
-			if tries != tt.tries {
-				t.Errorf("%d tries, want %d", tries, tt.tries)
+			if tries != tc.wantTries {
+				t.Errorf("got %d tries, want %d", tries, tc.wantTries)
 			}
-			if fault.ErrorOf(err).Code != fault.ErrorOf(tt.want).Code || (err == nil) != (tt.want == nil) {
-				t.Errorf("got %v, want %v", err, tt.want)
+			if fault.ErrorOf(err).Code != fault.ErrorOf(tc.wantErr).Code || (err == nil) != (tc.wantErr == nil) {
+				t.Errorf("got %v, want %v", err, tc.wantErr)
 			}
 		})
 	}
@@ -109,15 +109,16 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// transactionRunner returns a function that runs one transaction as the store does.
+// transactionRunner returns a function that runs work in one transaction, with the slots and retries
+// of RetryWrite.
 func transactionRunner(d *DB) func(context.Context, string, Func) error {
-	return func(ctx context.Context, operation string, w Func) error {
-		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, w) })
+	return func(ctx context.Context, operation string, work Func) error {
+		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, work) })
 	}
 }
 
-// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL aborts one of
-// them, and RetryWrite runs it again.
+// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL aborts one of the
+// two transactions, and RetryWrite runs the aborted transaction again.
 func TestDeadlockIsRetried(t *testing.T) {
 	d := migratedDB(t, databasetest.NewSchema(t))
 	var firstUpdates sync.WaitGroup
@@ -142,12 +143,12 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 	var slots int
 	if err := d.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
-		t.Fatalf("the plan has %d slots, want 102 after both additions (%v)", slots, err)
+		t.Fatalf("the plan has %d slots, want 102: the 100 of the migration and one from each transaction (%v)", slots, err)
 	}
 }
 
-// TestHangingDatabaseIsUnavailable checks that a database that hangs counts as unavailable, and
-// that a caller whose own deadline passes gets that deadline's error.
+// TestHangingDatabaseIsUnavailable checks that a call fails with service_unavailable if the database
+// hangs. A call whose context has a shorter deadline fails with context.DeadlineExceeded.
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		d := migratedDB(t, url(t))
@@ -178,7 +179,7 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 		}
 		d.timeouts.Query = hangTimeout
 		if err := d.Ping(t.Context()); err != nil {
-			t.Errorf("ping after the hang: %v", err)
+			t.Errorf("ping after the hang: got %v, want success", err)
 		}
 	})
 }
@@ -196,13 +197,14 @@ func TestUnavailableFaultsNameTheirCause(t *testing.T) {
 	requireDetail("the database does not answer right now", d.RunRead(t.Context(), "lost", failing(io.EOF)))
 	requireDetail("other changes in the database conflict with this request right now",
 		d.RunRead(t.Context(), "conflict", failing(&pgconn.PgError{Code: "40001"})))
-	d.writeSlot <- struct{}{}
+	d.writeSlot <- struct{}{} // takes the only slot
 	requireDetail("the database is busy with the changes of other requests right now", d.RunWrite(t.Context(), "write", failing(nil)))
 	d.connSlots = make(chan struct{}) // no slot becomes free
 	requireDetail("all connections to the database are in use right now", d.RunRead(t.Context(), "read", failing(nil)))
 }
 
-// TestSQLiteWritersWaitForEachOther also checks that readers do not wait.
+// TestSQLiteWritersWaitForEachOther checks that a write waits for the writer that holds the write
+// slot, and that a read does not wait.
 func TestSQLiteWritersWaitForEachOther(t *testing.T) {
 	d := migratedDB(t, databasetest.NewFile(t))
 	d.writeSlot <- struct{}{}
@@ -213,11 +215,9 @@ func TestSQLiteWritersWaitForEachOther(t *testing.T) {
 		return err
 	}
 	if err := d.RunWrite(shortCtx, "write", write); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a write while the slot is taken: got %v, want %v", err, context.DeadlineExceeded)
+		t.Errorf("a write while the write slot is taken: got %v, want %v", err, context.DeadlineExceeded)
 	}
-	if err := d.Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, "ping while the write slot is taken", d.Ping(t.Context()))
 	<-d.writeSlot
-	must(t, "write", d.RunWrite(t.Context(), "write", write))
+	must(t, "write after the slot became free", d.RunWrite(t.Context(), "write", write))
 }

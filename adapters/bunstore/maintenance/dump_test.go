@@ -17,14 +17,15 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
-// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of each kind of database into the
-// other kind. The dump includes every table of the schema, so the test also covers the tables of later
-// migrations.
+// TestDumpRestoresEveryTableIntoBothDatabases restores a dump of PostgreSQL into SQLite, and a dump
+// of the restored SQLite into PostgreSQL. The dumps have all tables of the schema, so the test also
+// covers the tables of later migrations.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
-	postgres1, sqlite, postgres2 := migratedDB(t, databasetest.NewSchema(t)), migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
-	fillEmptyTables(t, postgres1)
-	want := dump(t, postgres1)
-	tables, err := Tables(t.Context(), postgres1)
+	source := migratedDB(t, databasetest.NewSchema(t))
+	sqliteCopy, postgresCopy := migratedDB(t, databasetest.NewFile(t)), migratedDB(t, databasetest.NewSchema(t))
+	fillEmptyTables(t, source)
+	want := dump(t, source)
+	tables, err := Tables(t.Context(), source)
 	must(t, "list tables", err)
 	if len(want.tables) != len(tables) || len(tables) < 10 {
 		t.Fatalf("the dump has %d of the %d tables, want all and at least 10: %v", len(want.tables), len(tables), tables)
@@ -34,30 +35,31 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 			t.Errorf("the dump has no row of %s", table.Name)
 		}
 	}
-	must(t, "load", want.load(t.Context(), sqlite))
-	sqliteDump := dump(t, sqlite)
-	must(t, "load", sqliteDump.load(t.Context(), postgres2))
-	for name, rows := range dump(t, postgres2).comparableRows() {
-		if rows != want.comparableRows()[name] {
-			t.Errorf("the rows of %s were\n%s\nand after two restores they are\n%s", name, want.comparableRows()[name], rows)
+	must(t, "load into SQLite", want.load(t.Context(), sqliteCopy))
+	sqliteDump := dump(t, sqliteCopy)
+	must(t, "load into PostgreSQL", sqliteDump.load(t.Context(), postgresCopy))
+	wantRows := want.comparableRows()
+	for name, rows := range dump(t, postgresCopy).comparableRows() {
+		if rows != wantRows[name] {
+			t.Errorf("after two restores, the rows of %s are\n%s\nwant\n%s", name, rows, wantRows[name])
 		}
 	}
-	if !maps.Equal(want.comparableRows(), sqliteDump.comparableRows()) {
-		t.Error("the dump of SQLite differs from the dump of PostgreSQL")
+	if !maps.Equal(wantRows, sqliteDump.comparableRows()) {
+		t.Error("the dump of SQLite differs from the dump of PostgreSQL, want the same rows")
 	}
 }
 
-// A restore must not change the text of times, because SQLite sorts times by their text.
+// TestRestoredTimesKeepTheirText matters because SQLite sorts times by their text.
 func TestRestoredTimesKeepTheirText(t *testing.T) {
 	source, target := migratedDB(t, database.MemoryURL), migratedDB(t, database.MemoryURL)
 	addAccount(t, source)
 	must(t, "load", dump(t, source).load(t.Context(), target))
-	var texts [2]string
-	for i, db := range []*database.DB{source, target} {
-		must(t, "read time", db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
+	textOfTime := func(db *database.DB) (text string) {
+		must(t, "read time", db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &text))
+		return text
 	}
-	if texts[0] != texts[1] {
-		t.Errorf("the restore changed the time %q to %q", texts[0], texts[1])
+	if got, want := textOfTime(target), textOfTime(source); got != want {
+		t.Errorf("the restored time is %q, want %q", got, want)
 	}
 }
 
@@ -73,7 +75,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 			for _, table := range snapshot.Tables {
 				if err := snapshot.Rows(ctx, table, func([]byte) error {
 					if table.Name == "accounts" || table.Name == "members" {
-						return errors.New("the snapshot has a row that was added later to " + table.Name)
+						return errors.New("the snapshot has a row that was added after its start to " + table.Name)
 					}
 					return nil
 				}); err != nil {
@@ -93,19 +95,19 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 		valid := dump(t, source)
 		db := migratedDB(t, url(t))
 		before := dump(t, db).comparableRows()
-		broken := valid
-		broken.rows = maps.Clone(valid.rows)
-		broken.rows["members"] = [][]byte{[]byte(`["not a row"]`)}
-		if err := broken.load(t.Context(), db); err == nil {
-			t.Fatal("a broken row was loaded")
+		invalid := valid
+		invalid.rows = maps.Clone(valid.rows)
+		invalid.rows["members"] = [][]byte{[]byte(`["not a row"]`)}
+		if err := invalid.load(t.Context(), db); err == nil {
+			t.Fatal("loading an invalid row succeeded, want an error")
 		}
-		if !maps.Equal(before, dump(t, db).comparableRows()) {
-			t.Fatal("the failed load left rows")
+		if after := dump(t, db).comparableRows(); !maps.Equal(before, after) {
+			t.Fatalf("after the failed load, the rows are %v, want %v as before", after, before)
 		}
-		must(t, "empty", CheckEmpty(t.Context(), db))
+		must(t, "check that the database is empty", CheckEmpty(t.Context(), db))
 		must(t, "load", valid.load(t.Context(), db))
 		if err := valid.load(t.Context(), db); !errors.Is(err, ErrNotEmpty) {
-			t.Fatalf("the second load returned %v, want %v", err, ErrNotEmpty)
+			t.Fatalf("load into a database that is not empty: got %v, want %v", err, ErrNotEmpty)
 		}
 	})
 }
@@ -137,9 +139,8 @@ func TestUnknownMigrationsAreReported(t *testing.T) {
 
 func TestInvalidRowsAreRefused(t *testing.T) {
 	table := Table{"t", []Column{{"a", Text}, {"b", Int}, {"c", Bool}, {"d", Time}, {"e", Bytes}}}
-	if _, err := parseRow(table, []byte(`["x",1,true,"2026-01-01T00:00:00Z","AA=="]`)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := parseRow(table, []byte(`["x",1,true,"2026-01-01T00:00:00Z","AA=="]`))
+	must(t, "parse a valid row", err)
 	for row, wantText := range map[string]string{`["x",`: "not a JSON array", `{}`: "not a JSON array", `[]`: "does not have 5 columns"} {
 		if _, err := parseRow(table, []byte(row)); err == nil || !strings.Contains(err.Error(), wantText) {
 			t.Errorf("the row %s: got the error %v, want one with %q", row, err, wantText)
@@ -153,25 +154,26 @@ func TestInvalidRowsAreRefused(t *testing.T) {
 		`["a\u0000b",1,true,"2026-01-01T00:00:00Z","AA=="]`,
 	} {
 		if _, err := parseRow(table, []byte(row)); err == nil {
-			t.Errorf("the invalid row %s was accepted", row)
+			t.Errorf("parsing the invalid row %s succeeded, want an error", row)
 		}
 	}
 }
 
+// memoryDump is a dump of a database that a test keeps in memory.
 type memoryDump struct {
 	migrations []string
 	tables     []Table
-	rows       map[string][][]byte
+	rows       map[string][][]byte // keyed by table name
 }
 
 func dump(t *testing.T, db *database.DB) memoryDump {
 	t.Helper()
-	d := memoryDump{rows: map[string][][]byte{}}
+	dumped := memoryDump{rows: map[string][][]byte{}}
 	err := TakeSnapshot(t.Context(), db, func(ctx context.Context, snapshot *Snapshot) error {
-		d.migrations, d.tables = snapshot.Migrations, snapshot.Tables
+		dumped.migrations, dumped.tables = snapshot.Migrations, snapshot.Tables
 		for _, table := range snapshot.Tables {
 			if err := snapshot.Rows(ctx, table, func(row []byte) error {
-				d.rows[table.Name] = append(d.rows[table.Name], row)
+				dumped.rows[table.Name] = append(dumped.rows[table.Name], row)
 				return nil
 			}); err != nil {
 				return err
@@ -180,16 +182,16 @@ func dump(t *testing.T, db *database.DB) memoryDump {
 		return nil
 	})
 	must(t, "snapshot", err)
-	return d
+	return dumped
 }
 
 func (d memoryDump) load(ctx context.Context, db *database.DB) error {
-	return Load(ctx, db, d.migrations, func(ctx context.Context, l *Loading) error {
+	return Load(ctx, db, d.migrations, func(ctx context.Context, loading *Loading) error {
 		for _, table := range d.tables {
-			if err := l.CheckTable(table); err != nil {
+			if err := loading.CheckTable(table); err != nil {
 				return err
 			}
-			if err := l.Insert(ctx, table, d.rows[table.Name]); err != nil {
+			if err := loading.Insert(ctx, table, d.rows[table.Name]); err != nil {
 				return err
 			}
 		}
@@ -212,9 +214,9 @@ func (d memoryDump) comparableRows() map[string]string {
 	return byTable
 }
 
-// fillEmptyTables writes two rows into every empty table: one with unusual values, and one with
-// NULL in every nullable column. An unknown column type fails the test, because it would also fail
-// a backup.
+// fillEmptyTables writes two rows with unusual values into every empty table. The second row has
+// NULL in every nullable column. A column type that oddValue does not know panics, so that somebody
+// adds it.
 func fillEmptyTables(t *testing.T, db *database.DB) {
 	t.Helper()
 	tables, err := Tables(t.Context(), db)
@@ -225,10 +227,10 @@ func fillEmptyTables(t *testing.T, db *database.DB) {
 			must(t, "count rows", err)
 			continue
 		}
-		for n := range 2 {
+		for rowIndex := range 2 {
 			row := map[string]any{}
 			for _, column := range table.Columns {
-				row[column.Name] = oddValue(types[table.Name+"."+column.Name], n)
+				row[column.Name] = oddValue(types[table.Name+"."+column.Name], rowIndex)
 			}
 			if _, err := db.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
 				t.Fatalf("%s: %v", table.Name, err)
@@ -252,14 +254,14 @@ func columnTypes(t *testing.T, db *database.DB) map[string]columnType {
 	return types
 }
 
-// oddValue returns the value of a column in the first row (n = 0) or the second row (n = 1) of
-// fillEmptyTables.
-func oddValue(column columnType, n int) any {
+// oddValue returns the value of a column in the first row (rowIndex 0) or the second row (rowIndex 1)
+// of fillEmptyTables.
+func oddValue(column columnType, rowIndex int) any {
 	switch {
-	case n == 1 && column.IsNullable == "YES":
+	case rowIndex == 1 && column.IsNullable == "YES":
 		return nil
 	case column.ColumnName == "plan":
-		return "complete"
+		return "complete" // the name of a plan that the migrations create
 	}
 	return map[string][]any{
 		"uuid":                     {"0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f", "f0000000-0000-4000-8000-00000000000f"},
@@ -270,5 +272,5 @@ func oddValue(column columnType, n int) any {
 		"boolean":                  {true, false},
 		"integer":                  {-1 << 31, 1<<31 - 1},
 		"bigint":                   {-1 << 63, 1<<63 - 1},
-	}[column.DataType][n]
+	}[column.DataType][rowIndex]
 }

@@ -19,10 +19,10 @@ import (
 
 func openInspection(t testing.TB, url string) *Inspection {
 	t.Helper()
-	i, err := Inspect(t.Context(), url)
+	inspection, err := Inspect(t.Context(), url)
 	must(t, "inspect", err)
-	t.Cleanup(func() { _ = i.Close() })
-	return i
+	t.Cleanup(func() { _ = inspection.Close() })
+	return inspection
 }
 
 func TestInspectReportsMigrations(t *testing.T) {
@@ -31,34 +31,34 @@ func TestInspectReportsMigrations(t *testing.T) {
 		if address == database.MemoryURL {
 			return // a database in memory cannot be opened a second time
 		}
-		db, err := database.Open(t.Context(), address, database.Options{})
+		db, err := database.Open(t.Context(), address, database.Options{Timeouts: longTimeouts})
 		must(t, "open", err)
 		defer func() { _ = db.Close() }()
-		i := openInspection(t, address)
-		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 {
-			t.Fatalf("an empty database: got %+v, %v, want only pending migrations", m, err)
+		inspection := openInspection(t, address)
+		if migrations, err := inspection.Migrations(t.Context()); err != nil || len(migrations.Pending) == 0 || migrations.Applied != 0 {
+			t.Fatalf("an empty database: got %+v, %v, want only pending migrations", migrations, err)
 		}
-		if sealed, err := i.HasSealedValues(t.Context()); err != nil || sealed {
-			t.Fatalf("an empty database: got %v, %v, want no encrypted values", sealed, err)
+		if sealed, err := inspection.HasSealedValues(t.Context()); err != nil || sealed {
+			t.Fatalf("an empty database: HasSealedValues returned %v, %v, want no encrypted values", sealed, err)
 		}
 		if exists, err := database.HasTable(t.Context(), db, "bun_migrations"); err != nil || exists {
-			t.Fatalf("the inspection created a table: %v, %v", exists, err)
+			t.Fatalf("the table bun_migrations exists after the inspection: %v, want false (%v)", exists, err)
 		}
-		must(t, "writable", i.Writable(t.Context()))
+		must(t, "writable", inspection.Writable(t.Context()))
 		must(t, "migrate", db.Migrate(t.Context()))
-		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || m.RequiredRelease != 0 {
-			t.Fatalf("a migrated database: got %+v, %v, want only applied migrations", m, err)
+		if migrations, err := inspection.Migrations(t.Context()); err != nil || len(migrations.Pending) != 0 || migrations.Applied == 0 || migrations.RequiredRelease != 0 {
+			t.Fatalf("a migrated database: got %+v, %v, want only applied migrations", migrations, err)
 		}
 		execSQL(t, db, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
 		execSQL(t, db, "UPDATE schema_release SET min_release = 99")
-		if m, err := i.Migrations(t.Context()); err != nil || len(m.Newer) != 1 || m.RequiredRelease != 99 {
-			t.Fatalf("a database of a newer release: got %+v, %v, want one newer migration and release 99", m, err)
+		if migrations, err := inspection.Migrations(t.Context()); err != nil || len(migrations.Newer) != 1 || migrations.RequiredRelease != 99 {
+			t.Fatalf("a database of a newer release: got %+v, %v, want one newer migration and release 99", migrations, err)
 		}
-		must(t, "writable", i.Writable(t.Context()))
+		must(t, "writable", inspection.Writable(t.Context()))
 		started := time.Now()
-		skew, known, err := i.ClockSkew(t.Context())
+		skew, known, err := inspection.ClockSkew(t.Context())
 		if err != nil || known != database.IsPostgres(db) || skew.Abs() > time.Since(started) { // both use the machine's clock
-			t.Fatalf("the server's clock is %s ahead (known: %v), %v, want less than the call took, known only for PostgreSQL", skew, known, err)
+			t.Fatalf("the clock of the server is %s ahead (known: %v, error: %v), want less than the duration of the call, and known only for PostgreSQL", skew, known, err)
 		}
 	})
 }
@@ -73,38 +73,38 @@ func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	must(t, "close", db.Close())
 	before, err := os.ReadFile(path)
 	must(t, "read file", err)
-	i, err := Inspect(t.Context(), "sqlite://"+path)
-	if err != nil || i.Journal != "wal" || i.Mode != 0o600 || i.Version == "" {
-		t.Fatalf("the inspection is %+v, %v, want the journal wal, the mode 0600 and a version", i, err)
+	inspection, err := Inspect(t.Context(), "sqlite://"+path)
+	if err != nil || inspection.Journal != "wal" || inspection.Mode != 0o600 || inspection.Version == "" {
+		t.Fatalf("the inspection is %+v, %v, want the journal wal, the mode 0600 and a version", inspection, err)
 	}
-	must(t, "write and close", errors.Join(i.Writable(t.Context()), i.Close()))
+	must(t, "write and close", errors.Join(inspection.Writable(t.Context()), inspection.Close()))
 	after, err := os.ReadFile(path)
 	files, _ := os.ReadDir(dir)
 	if err != nil || string(before) != string(after) || len(files) != 1 {
-		t.Fatalf("the inspection changed the database, or left more than one file: %v, %v", err, files)
+		t.Fatalf("after the inspection, the file changed: %v, the files are %v (%v); want one unchanged file", string(before) != string(after), files, err)
 	}
 }
 
 // TestFullDiskIsNotWritable limits the size of the SQLite file, which causes the same error as a
-// full disk. With enough space, the check leaves no table in any database.
+// full disk. It also checks that Writable leaves no table if the disk has space.
 func TestFullDiskIsNotWritable(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		db := migratedDB(t, address)
 		before, err := Tables(t.Context(), db)
 		must(t, "list tables", err)
-		i := openInspection(t, address)
-		must(t, "writable", i.Writable(t.Context()))
+		inspection := openInspection(t, address)
+		must(t, "writable", inspection.Writable(t.Context()))
 		if after, err := Tables(t.Context(), db); err != nil || len(after) != len(before) {
-			t.Errorf("the check changed the tables from %v to %v (%v)", before, after, err)
+			t.Errorf("after the check, the tables are %v, want %v as before (%v)", after, before, err)
 		}
 		if database.IsPostgres(db) {
 			return
 		}
-		if _, err := i.db.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil { // SQLite raises the limit to the current size
+		if _, err := inspection.db.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil { // SQLite raises the limit to the current size
 			t.Fatal(err)
 		}
-		if err := i.Writable(t.Context()); !errors.Is(err, database.ErrDiskFull) {
+		if err := inspection.Writable(t.Context()); !errors.Is(err, database.ErrDiskFull) {
 			t.Errorf("on a full disk: got %v, want %v", err, database.ErrDiskFull)
 		}
 	})
