@@ -27,7 +27,7 @@ type provider struct {
 	ports.MailTenant
 	err   error
 	calls []string
-	wait  chan struct{} // when set, calls return only after it is closed
+	wait  chan struct{} // when set, calls return only after the channel is closed
 }
 
 func (p *provider) answer(call string) error {
@@ -105,12 +105,12 @@ func callWrite(ctx context.Context, m ports.MailTenant) error {
 	return err
 }
 
-// openCircuitWait returns the RetryAfter of the error of an open circuit. ok is false for any other
-// error.
+// openCircuitWait returns the RetryAfter of an error with which a circuit refuses a call. ok is false
+// for a different error.
 func openCircuitWait(err error) (wait time.Duration, ok bool) {
-	var result *outcome.Error
-	if errors.As(err, &result) && result.Kind == outcome.Down && result.Cause == "circuit_open" {
-		return result.RetryAfter, true
+	var failure *outcome.Error
+	if errors.As(err, &failure) && failure.Kind == outcome.Down && failure.Cause == "circuit_open" {
+		return failure.RetryAfter, true
 	}
 	return 0, false
 }
@@ -127,10 +127,10 @@ func TestFailuresOpenACircuit(t *testing.T) {
 	lostLease, lose := context.WithCancelCause(t.Context())
 	lose(errors.New("the lease was lost"))
 	for _, tc := range []struct {
-		name  string
-		ctx   context.Context
-		err   error
-		opens bool
+		name     string
+		ctx      context.Context
+		err      error
+		wantOpen bool
 	}{
 		{"down", t.Context(), outcomeError(outcome.Down), true},
 		{"broken", t.Context(), outcomeError(outcome.Broken), true},
@@ -141,7 +141,7 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		{"the plugin's process died", t.Context(), &outcome.Error{Kind: outcome.Unknown, Cause: wire.CausePluginExited}, false},
 		{"the plugin panicked", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CausePanic}, false},
 		{"an invalid message of the plugin", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CauseProtocol}, false},
-		{"a message that is too large", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CauseTooLarge}, false},
+		{"a message of the plugin that is too large", t.Context(), &outcome.Error{Kind: outcome.Broken, Cause: wire.CauseTooLarge}, false},
 		{"the plugin's restart is delayed", t.Context(), errRestarting, false},
 		{"the plugin starts slowly", t.Context(), fmt.Errorf("%w: %w", &outcome.Error{Kind: outcome.Down, Cause: "plugin_starting"}, context.DeadlineExceeded), false},
 		{"an answer of the provider that is too large", t.Context(), errTooLarge, false},
@@ -154,43 +154,43 @@ func TestFailuresOpenACircuit(t *testing.T) {
 		{"success", t.Context(), nil, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := &provider{err: tc.err}
-			m := newGuardedMail(p, Options{OpenTime: time.Hour}).For("t")
+			backend := &provider{err: tc.err}
+			mailTenant := newGuardedMail(backend, Options{OpenTime: time.Hour}).For("t")
 			for range 50 {
-				_ = callRead(tc.ctx, m)
+				_ = callRead(tc.ctx, mailTenant)
 			}
-			_, open := openCircuitWait(callRead(tc.ctx, m))
-			if open != tc.opens {
-				t.Fatalf("open is %v after %d calls", open, len(p.calls))
+			if _, open := openCircuitWait(callRead(tc.ctx, mailTenant)); open != tc.wantOpen {
+				t.Fatalf("after %d calls, the circuit is open: %v, want %v", len(backend.calls), open, tc.wantOpen)
 			}
-			if want := 5; tc.opens && len(p.calls) != want {
-				t.Fatalf("it opened after %d calls, want %d", len(p.calls), want)
+			const defaultFailures = 5
+			if tc.wantOpen && len(backend.calls) != defaultFailures {
+				t.Fatalf("the circuit opened after %d calls, want %d", len(backend.calls), defaultFailures)
 			}
 		})
 	}
 }
 
 func TestManyFailuresAmongSuccessesOpenACircuit(t *testing.T) {
-	p := &provider{}
-	m := newGuardedMail(p, Options{OpenTime: time.Hour}).For("t")
+	backend := &provider{}
+	mailTenant := newGuardedMail(backend, Options{OpenTime: time.Hour}).For("t")
 	for i := range 30 {
-		p.err = nil
+		backend.err = nil
 		if i%2 == 0 {
-			p.err = outcomeError(outcome.Broken)
+			backend.err = outcomeError(outcome.Broken)
 		}
-		_ = callRead(t.Context(), m)
+		_ = callRead(t.Context(), mailTenant)
 	}
-	if _, open := openCircuitWait(callRead(t.Context(), m)); !open {
-		t.Fatal("the circuit is closed although every second call fails")
+	if _, open := openCircuitWait(callRead(t.Context(), mailTenant)); !open {
+		t.Fatal("the circuit is closed, want it open because every second call failed")
 	}
 }
 
 func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: outcomeError(outcome.Down)}
-		m := newGuardedMail(p, Options{Failures: 2}).For("t")
+		backend := &provider{err: outcomeError(outcome.Down)}
+		mailTenant := newGuardedMail(backend, Options{Failures: 2}).For("t")
 		for range 10 {
-			if _, open := openCircuitWait(callRead(t.Context(), m)); open {
+			if _, open := openCircuitWait(callRead(t.Context(), mailTenant)); open {
 				t.Fatal("failures with long pauses between them opened the circuit")
 			}
 			time.Sleep(5 * time.Minute)
@@ -198,22 +198,21 @@ func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 	})
 }
 
-// TestOpeningIsMeasuredByTheMonotonicClock checks that the time of the opening is the time since
-// the circuit was created. A change of the wall clock does not change this time, nor the
-// Retry-After that is computed from it.
+// TestOpeningIsMeasuredByTheMonotonicClock checks that a circuit stores the time from its creation to
+// its opening. A change of the wall clock does not affect this time or the Retry-After of the calls.
 func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newGuardedMail(&provider{err: outcomeError(outcome.Down)}, Options{Failures: 2, OpenTime: time.Minute})
-		tenant := m.For("t")
-		_ = callRead(t.Context(), tenant) // creates the circuit
+		platform := newGuardedMail(&provider{err: outcomeError(outcome.Down)}, Options{Failures: 2, OpenTime: time.Minute})
+		mailTenant := platform.For("t")
+		_ = callRead(t.Context(), mailTenant) // creates the circuit
 		time.Sleep(3 * time.Second)
-		_ = callRead(t.Context(), tenant) // opens it
-		if openedAfter := time.Duration(m.circuits.circuit("tenant/t").openedAfter.Load()); openedAfter != 3*time.Second {
+		_ = callRead(t.Context(), mailTenant) // opens the circuit
+		if openedAfter := time.Duration(platform.circuits.circuit("mailTenant/t").openedAfter.Load()); openedAfter != 3*time.Second {
 			t.Errorf("the circuit opened %s after its creation, want 3s", openedAfter)
 		}
 		time.Sleep(20 * time.Second)
-		if wait, open := openCircuitWait(callRead(t.Context(), tenant)); !open || wait != 40*time.Second+time.Millisecond {
-			t.Errorf("the circuit is open: %v, for %s, want 40.001s", open, wait)
+		if wait, open := openCircuitWait(callRead(t.Context(), mailTenant)); !open || wait != 40*time.Second+time.Millisecond {
+			t.Errorf("the circuit is open: %v, for %s; want an open circuit, for 40.001s", open, wait)
 		}
 	})
 }
@@ -221,46 +220,46 @@ func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 // TestFailedSignInsOfATenantDoNotAffectOthers checks that failed calls of Administrator for one
 // tenant do not open the circuit of the login host or of a different tenant.
 func TestFailedSignInsOfATenantDoNotAffectOthers(t *testing.T) {
-	p := &provider{err: outcomeError(outcome.Broken)}
-	platform := newGuardedMail(p, Options{})
+	backend := &provider{err: outcomeError(outcome.Broken)}
+	platform := newGuardedMail(backend, Options{})
 	for range 5 {
 		_, _ = platform.Administrator(t.Context(), ports.SignIn{Tenant: "ann"}, secret.New("c"))
 	}
-	p.err = nil
+	backend.err = nil
 	if _, err := platform.ConsentURL(t.Context(), "s", "r"); err != nil {
-		t.Errorf("the link to connect a tenant: %v", err)
+		t.Errorf("ConsentURL: got %v, want success", err)
 	}
 	if _, err := platform.Administrator(t.Context(), ports.SignIn{Tenant: "bob"}, secret.New("c")); err != nil {
-		t.Errorf("another tenant: %v", err)
+		t.Errorf("Administrator of a different tenant: got %v, want success", err)
 	}
 }
 
 func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
-	p := &provider{err: outcomeError(outcome.Down)}
-	platform := newGuardedMail(p, Options{OpenTime: time.Hour})
+	backend := &provider{err: outcomeError(outcome.Down)}
+	platform := newGuardedMail(backend, Options{OpenTime: time.Hour})
 	for range 6 {
 		_ = callRead(t.Context(), platform.For("ann"))
 	}
 	if _, open := openCircuitWait(callRead(t.Context(), platform.For("ann"))); !open {
-		t.Fatal("the circuit of the tenant whose calls fail is closed")
+		t.Fatal("the circuit of the tenant whose calls failed is closed, want it open")
 	}
-	p.err = nil
+	backend.err = nil
 	if err := callRead(t.Context(), platform.For("bob")); err != nil {
-		t.Fatalf("another tenant: %v", err)
+		t.Fatalf("a read of a different tenant: got %v, want success", err)
 	}
 	if _, err := platform.SignInURL(t.Context(), ports.SignIn{Tenant: "ann"}); err != nil {
-		t.Fatalf("the login host: %v", err)
+		t.Fatalf("a request to the login host: got %v, want success", err)
 	}
 }
 
-// TestReadIsSentBeforeAWrite checks that a read tests a half-open circuit, even when the caller
-// makes a write.
+// TestReadIsSentBeforeAWrite checks that a read tests the provider if the circuit is half open and
+// the caller makes a write.
 func TestReadIsSentBeforeAWrite(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		recovered bool // the provider works again when the circuit is half open
 		write     func(context.Context, ports.MailTenant) error
-		calls     string
+		wantCalls string
 	}{
 		{"the provider works again", true, callWrite, "[Profile CreateMailbox]"},
 		{"the provider is still down", false, callWrite, "[Profile]"},
@@ -269,67 +268,67 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &provider{err: outcomeError(outcome.Down)}
-				m := newGuardedMail(p, Options{OpenTime: time.Minute}).For("t")
+				backend := &provider{err: outcomeError(outcome.Down)}
+				mailTenant := newGuardedMail(backend, Options{OpenTime: time.Minute}).For("t")
 				for range 5 {
-					_ = callWrite(t.Context(), m)
+					_ = callWrite(t.Context(), mailTenant)
 				}
-				wait, open := openCircuitWait(tc.write(t.Context(), m))
+				wait, open := openCircuitWait(tc.write(t.Context(), mailTenant))
 				if !open || wait < 59*time.Second || wait > 61*time.Second {
-					t.Fatalf("right after the failures: open %v, retry after %s", open, wait)
+					t.Fatalf("right after the failures, the circuit is open: %v, for %s; want an open circuit, for a minute", open, wait)
 				}
 				time.Sleep(wait)
-				p.calls = nil
+				backend.calls = nil
 				if tc.recovered {
-					p.err = nil
+					backend.err = nil
 				}
-				err := tc.write(t.Context(), m)
-				if got := fmt.Sprint(p.calls); got != tc.calls {
-					t.Fatalf("the provider received %s, want %s", got, tc.calls)
+				err := tc.write(t.Context(), mailTenant)
+				if got := fmt.Sprint(backend.calls); got != tc.wantCalls {
+					t.Fatalf("the provider received %s, want %s", got, tc.wantCalls)
 				}
 				if _, open := openCircuitWait(err); open == tc.recovered || tc.recovered && err != nil {
-					t.Fatalf("the write ended with %v", err)
+					t.Fatalf("the write returned %v, want success: %v", err, tc.recovered)
 				}
 			})
 		})
 	}
 }
 
-// TestOnlyOneProbeIsSentAtATime checks that other calls are refused while a read tests the
+// TestOnlyOneProbeIsSentAtATime checks that further calls are refused while one read tests the
 // provider.
 func TestOnlyOneProbeIsSentAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: outcomeError(outcome.Down)}
-		m := newGuardedMail(p, Options{}).For("t")
+		backend := &provider{err: outcomeError(outcome.Down)}
+		mailTenant := newGuardedMail(backend, Options{}).For("t")
 		for range 5 {
-			_ = callRead(t.Context(), m)
+			_ = callRead(t.Context(), mailTenant)
 		}
 		time.Sleep(time.Minute)
-		p.err, p.calls, p.wait = nil, nil, make(chan struct{})
+		backend.err, backend.calls, backend.wait = nil, nil, make(chan struct{})
 		probe := make(chan error, 1)
-		go func() { probe <- callRead(t.Context(), m) }()
+		go func() { probe <- callRead(t.Context(), mailTenant) }()
 		synctest.Wait()
 		for _, call := range []func(context.Context, ports.MailTenant) error{callRead, callWrite} {
-			if wait, open := openCircuitWait(call(t.Context(), m)); !open || wait <= 0 {
-				t.Fatalf("a call during the probe: open %v, retry after %s", open, wait)
+			if wait, open := openCircuitWait(call(t.Context(), mailTenant)); !open || wait <= 0 {
+				t.Fatalf("a call during the probe: refused %v, retry after %s; want a refusal with a time to retry", open, wait)
 			}
 		}
-		close(p.wait)
-		if err := <-probe; err != nil || len(p.calls) != 1 {
-			t.Fatalf("the probe ended with %v; the provider got %v, want one call", err, p.calls)
+		close(backend.wait)
+		if err := <-probe; err != nil || len(backend.calls) != 1 {
+			t.Fatalf("the probe returned %v, the provider got %v; want success and one call", err, backend.calls)
 		}
-		if err := callWrite(t.Context(), m); err != nil {
-			t.Fatalf("after the probe: %v", err)
+		if err := callWrite(t.Context(), mailTenant); err != nil {
+			t.Fatalf("a write after the probe: got %v, want success", err)
 		}
 	})
 }
 
-// TestURLsDoNotCloseACircuit checks a call that only builds a URL. The call does not reach the
-// login host, so it must not close the circuit of the login host.
+// TestURLsDoNotCloseACircuit checks that ConsentURL does not close the circuit of the login host.
+// ConsentURL only builds a URL and does not reach the login host.
 func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: outcomeError(outcome.Unknown)}
-		platform := newGuardedMail(p, Options{OpenTime: time.Minute})
+		backend := &provider{err: outcomeError(outcome.Unknown)}
+		platform := newGuardedMail(backend, Options{OpenTime: time.Minute})
 		signIn := func() error {
 			_, err := platform.SignInURL(t.Context(), ports.SignIn{})
 			return err
@@ -338,21 +337,21 @@ func TestURLsDoNotCloseACircuit(t *testing.T) {
 			_ = signIn()
 		}
 		if _, err := platform.ConsentURL(t.Context(), "s", "r"); err == nil {
-			t.Fatal("an open circuit returned a URL")
+			t.Fatal("ConsentURL succeeded while the circuit was open, want an error")
 		}
 		time.Sleep(2 * time.Minute)
-		p.err = nil
-		if u, err := platform.ConsentURL(t.Context(), "s", "r"); err != nil || u != "url" {
-			t.Fatalf("half open: %q, %v", u, err)
+		backend.err = nil
+		if consentURL, err := platform.ConsentURL(t.Context(), "s", "r"); err != nil || consentURL != "url" {
+			t.Fatalf("ConsentURL while the circuit is half open: got %q, %v, want the URL of the provider", consentURL, err)
 		}
 		if got := platform.Circuits()[0]; got.State != HalfOpen {
-			t.Fatalf("a URL closed the circuit: %+v", got)
+			t.Fatalf("after ConsentURL, the circuit is %+v, want it half open", got)
 		}
 		if err := signIn(); err != nil {
 			t.Fatal(err)
 		}
 		if got := platform.Circuits()[0]; got.State != Closed || got.Domain != "login" {
-			t.Fatalf("after the sign-in: %+v", got)
+			t.Fatalf("after SignInURL, the circuit is %+v, want the closed circuit of the login host", got)
 		}
 	})
 }
@@ -363,7 +362,7 @@ func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		err  error
-		want State
+		want State // of the circuit after the read
 	}{
 		{"success", nil, Closed},
 		{"a refusal", outcomeError(outcome.Refused), Closed},
@@ -374,13 +373,13 @@ func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := &provider{err: outcomeError(outcome.Down)}
-				m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute})
-				_ = callRead(t.Context(), m.For("t"))
+				backend := &provider{err: outcomeError(outcome.Down)}
+				platform := newGuardedMail(backend, Options{Failures: 1, OpenTime: time.Minute})
+				_ = callRead(t.Context(), platform.For("t"))
 				time.Sleep(2 * time.Minute)
-				p.err = tc.err
-				_ = callRead(t.Context(), m.For("t"))
-				if got := m.Circuits()[0].State; got != tc.want {
+				backend.err = tc.err
+				_ = callRead(t.Context(), platform.For("t"))
+				if got := platform.Circuits()[0].State; got != tc.want {
 					t.Errorf("the circuit is %s, want %s", got, tc.want)
 				}
 			})
@@ -392,35 +391,35 @@ func TestOnlyAnswersOfTheProviderCloseACircuit(t *testing.T) {
 // circuit of the login host. The plugin parses the callback without calling the provider.
 func TestDeclinedConsentDoesNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &provider{err: outcomeError(outcome.Down)}
-		m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute})
-		_, _ = m.SignInURL(t.Context(), ports.SignIn{})
+		backend := &provider{err: outcomeError(outcome.Down)}
+		platform := newGuardedMail(backend, Options{Failures: 1, OpenTime: time.Minute})
+		_, _ = platform.SignInURL(t.Context(), ports.SignIn{})
 		time.Sleep(2 * time.Minute)
-		p.err = &outcome.Error{Kind: outcome.Refused, Code: fault.ConsentDeclined}
-		if _, err := m.Granted(t.Context(), "error=access_denied"); !errors.Is(err, fault.ConsentDeclined) {
-			t.Fatalf("the callback ended with %v, want consent_declined", err)
+		backend.err = &outcome.Error{Kind: outcome.Refused, Code: fault.ConsentDeclined}
+		if _, err := platform.Granted(t.Context(), "error=access_denied"); !errors.Is(err, fault.ConsentDeclined) {
+			t.Fatalf("Granted returned %v, want consent_declined", err)
 		}
-		if got := m.Circuits()[0]; got.State != HalfOpen {
+		if got := platform.Circuits()[0]; got.State != HalfOpen {
 			t.Errorf("the circuit %s is %s, want half open", got.Domain, got.State)
 		}
 	})
 }
 
-// TestFewFailedSignInsAmongManyDoNotStopConnecting checks that a few failures among many successful
-// requests for a sign-in page do not open the circuit of the login host.
+// TestFewFailedSignInsAmongManyDoNotStopConnecting checks that the circuit of the login host stays
+// closed if 1 of 50 calls fails. Ten failures would open the circuit if they were half of the calls.
 func TestFewFailedSignInsAmongManyDoNotStopConnecting(t *testing.T) {
-	p := &provider{}
-	m := newGuardedMail(p, Options{})
+	backend := &provider{}
+	platform := newGuardedMail(backend, Options{})
 	for i := range 500 {
-		p.err = nil
+		backend.err = nil
 		if i%50 == 49 {
-			p.err = outcomeError(outcome.Down)
+			backend.err = outcomeError(outcome.Down)
 		}
-		_, _ = m.SignInURL(t.Context(), ports.SignIn{Tenant: "t"})
+		_, _ = platform.SignInURL(t.Context(), ports.SignIn{Tenant: "t"})
 	}
-	p.err = nil
-	if _, err := m.ConsentURL(t.Context(), "s", "r"); err != nil {
-		t.Errorf("the link to connect a tenant: %v", err)
+	backend.err = nil
+	if _, err := platform.ConsentURL(t.Context(), "s", "r"); err != nil {
+		t.Errorf("ConsentURL: got %v, want success", err)
 	}
 }
 
@@ -437,48 +436,48 @@ func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, err
 func TestBudgetGetsDomainAndOperation(t *testing.T) {
 	var counted []string
 	exceeded := false
-	p := &provider{}
-	m := newGuardedMail(p, Options{Budget: func(_ context.Context, domain, operation string) (func(), time.Duration, bool) {
+	backend := &provider{}
+	mailTenant := newGuardedMail(backend, Options{Budget: func(_ context.Context, domain, operation string) (func(), time.Duration, bool) {
 		counted = append(counted, domain+" "+operation)
 		return nil, time.Minute, !exceeded
 	}}).For("t")
-	if page, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
+	if page, err := mailTenant.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
 		t.Fatalf("got %+v, %v, want the page that the platform returned", page, err)
 	}
-	if r, err := m.Block(t.Context(), "", nil); err != nil || r.Name != "r" {
-		t.Fatalf("got %+v, %v, want the rule that the platform returned", r, err)
+	if rule, err := mailTenant.Block(t.Context(), "", nil); err != nil || rule.Name != "rule" {
+		t.Fatalf("got %+v, %v, want the rule that the platform returned", rule, err)
 	}
 	if got := fmt.Sprint(counted); got != "[tenant/t sent tenant/t block]" {
-		t.Errorf("the budget counted %s", got)
+		t.Errorf("the budget counted %s, want the calls sent and block of tenant/t", got)
 	}
-	exceeded, p.calls = true, nil
-	_, err := m.Sent(t.Context(), sendlimit.TraceQuery{})
-	var result *outcome.Error
-	if !errors.As(err, &result) || result.Kind != outcome.Throttled || result.RetryAfter != time.Minute || len(p.calls) > 0 {
-		t.Errorf("got %v, and the provider got %v, want a throttled call that is not sent", err, p.calls)
+	exceeded, backend.calls = true, nil
+	_, err := mailTenant.Sent(t.Context(), sendlimit.TraceQuery{})
+	var failure *outcome.Error
+	if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter != time.Minute || len(backend.calls) > 0 {
+		t.Errorf("got %v, and the provider got %v; want an error with outcome.Throttled, and no call", err, backend.calls)
 	}
 }
 
-// TestUnsentCallUsesNoBudget checks that a call which the plugin did not send uses no budget and
-// does not close a circuit. If a setting is invalid or the plugin has no process, the call is also
-// not recorded in ports.Effects.
+// TestUnsentCallUsesNoBudget checks that a call that the plugin did not send uses no budget and does
+// not close a circuit. If a setting is invalid or the plugin has no process, ports.Effects does not
+// record the call.
 func TestUnsentCallUsesNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}
 		invalidSetting := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: outcome.CauseSetting + "server"}
 		counted := 0
-		p := &provider{}
+		backend := &provider{}
 		b := New(Options{Failures: 1, OpenTime: time.Minute, Budget: func(context.Context, string, string) (func(), time.Duration, bool) {
 			counted++
 			return func() { counted-- }, 0, true
 		}})
-		m := wire.MailInProcess(p, b.Interceptor(ByTenant), p.failInHost).For("t")
+		mailTenant := wire.MailInProcess(backend, b.Interceptor(ByTenant), backend.failInHost).For("t")
 		for _, step := range []struct {
-			err      error
-			wait     time.Duration // before the call
-			counted  int
-			state    State
-			recorded bool
+			err          error
+			wait         time.Duration // before the call
+			wantCounted  int           // calls that the budget counted since the first step
+			wantState    State
+			wantRecorded bool
 		}{
 			{heldBack, 0, 0, Closed, true},
 			{invalidSetting, 0, 0, Closed, false},
@@ -491,16 +490,16 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 			{nil, 0, 3, Closed, true},
 		} {
 			time.Sleep(step.wait)
-			p.err = step.err
+			backend.err = step.err
 			var effects ports.Effects
-			if _, err := m.Sent(ports.WithEffects(t.Context(), &effects), sendlimit.TraceQuery{}); fmt.Sprint(err) != fmt.Sprint(step.err) {
-				t.Fatalf("got %v, want %v", err, step.err)
+			if _, err := mailTenant.Sent(ports.WithEffects(t.Context(), &effects), sendlimit.TraceQuery{}); fmt.Sprint(err) != fmt.Sprint(step.err) {
+				t.Fatalf("the call returned %v, want %v", err, step.err)
 			}
-			if recorded := effects.Recorded().ProviderCalled; recorded != step.recorded {
-				t.Errorf("after %v: recorded %t", step.err, recorded)
+			if recorded := effects.Recorded().ProviderCalled; recorded != step.wantRecorded {
+				t.Errorf("after %v: the call is recorded: %t, want %t", step.err, recorded, step.wantRecorded)
 			}
-			if state := b.Circuits()[0].State; counted != step.counted || state != step.state {
-				t.Errorf("after %v: %d calls counted, %s; want %d, %s", step.err, counted, state, step.counted, step.state)
+			if state := b.Circuits()[0].State; counted != step.wantCounted || state != step.wantState {
+				t.Errorf("after %v: %d calls counted, circuit %s; want %d, %s", step.err, counted, state, step.wantCounted, step.wantState)
 			}
 		}
 	})
@@ -512,33 +511,33 @@ func TestUnsentCallUsesNoBudget(t *testing.T) {
 func TestWriteFailsLikeAProbeThatIsNotSent(t *testing.T) {
 	heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Hour}
 	for _, tc := range []struct {
-		name       string
-		budgetLeft bool
-		probe      error
+		name        string
+		budgetLeft  bool
+		providerErr error
 	}{
-		{"budget exceeded", false, nil},
-		{"held back", true, heldBack},
+		{"the budget is exceeded", false, nil},
+		{"the plugin holds the probe back", true, heldBack},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := &provider{err: outcomeError(outcome.Unknown)}
+			backend := &provider{err: outcomeError(outcome.Unknown)}
 			allowed := true
-			m := newGuardedMail(p, Options{Failures: 1, OpenTime: time.Minute, Budget: func(context.Context, string, string) (func(), time.Duration, bool) {
+			mailTenant := newGuardedMail(backend, Options{Failures: 1, OpenTime: time.Minute, Budget: func(context.Context, string, string) (func(), time.Duration, bool) {
 				return func() {}, time.Hour, allowed
 			}}).For("t")
-			_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
+			_, _ = mailTenant.Sent(t.Context(), sendlimit.TraceQuery{})
 			time.Sleep(time.Minute + time.Second)
-			allowed, p.calls = tc.budgetLeft, nil
-			p.err = tc.probe
-			_, err := m.Block(t.Context(), "", nil)
-			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) != time.Hour || slices.Contains(p.calls, "Block") {
-				t.Errorf("%s: got %v, the provider got %v", tc.name, err, p.calls)
+			allowed, backend.calls = tc.budgetLeft, nil
+			backend.err = tc.providerErr
+			_, err := mailTenant.Block(t.Context(), "", nil)
+			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) != time.Hour || slices.Contains(backend.calls, "Block") {
+				t.Errorf("%s: got %v, the provider got %v; want the error of the probe, and no Block", tc.name, err, backend.calls)
 			}
 		})
 	}
 }
 
 // TestWriteFailsLikeAProbeWithoutProcess checks a write while the circuit is half open and the
-// plugin has no process. Only the read before the write may open a session with the plugin.
+// plugin has no process. The read before the write, and not the write, may open a session.
 func TestWriteFailsLikeAProbeWithoutProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		openErr, opened := outcomeError(outcome.Unknown), 0
@@ -546,31 +545,31 @@ func TestWriteFailsLikeAProbeWithoutProcess(t *testing.T) {
 			opened++
 			return wire.Session{}, openErr
 		}
-		m := wire.MailClient(open, New(Options{Failures: 1, OpenTime: time.Minute}).Interceptor(ByTenant)).For("t")
-		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
+		mailTenant := wire.MailClient(open, New(Options{Failures: 1, OpenTime: time.Minute}).Interceptor(ByTenant)).For("t")
+		_, _ = mailTenant.Sent(t.Context(), sendlimit.TraceQuery{})
 		time.Sleep(time.Minute + time.Second)
 		opened, openErr = 0, &outcome.Error{Kind: outcome.Down, Cause: "plugin_crash_loop", RetryAfter: time.Hour}
-		_, err := m.Block(t.Context(), "", nil)
+		_, err := mailTenant.Block(t.Context(), "", nil)
 		if outcome.KindOf(err) != outcome.Down || outcome.RetryAfter(err) != time.Hour || opened != 1 {
-			t.Errorf("got %v after opening %d sessions, want the error of the read after opening one", err, opened)
+			t.Errorf("got %v after opening %d sessions, want the error of the read after opening 1", err, opened)
 		}
 	})
 }
 
 func TestCircuitsAreListedAndBounded(t *testing.T) {
-	p := &provider{err: outcomeError(outcome.Down)}
-	platform := newGuardedMail(p, Options{MaxCircuits: 3, Failures: 1})
+	backend := &provider{err: outcomeError(outcome.Down)}
+	platform := newGuardedMail(backend, Options{MaxCircuits: 3, Failures: 1})
 	for _, id := range []tenant.GUID{"a", "b", "c", "a", "d"} {
 		_ = callRead(t.Context(), platform.For(id))
 	}
-	var got []string
+	var domains []string
 	for _, circuit := range platform.Circuits() {
 		if circuit.State != Open || circuit.RetryIn <= 0 {
-			t.Errorf("%+v, want open", circuit)
+			t.Errorf("the circuit is %+v, want it open, with a time to retry", circuit)
 		}
-		got = append(got, circuit.Domain)
+		domains = append(domains, circuit.Domain)
 	}
-	if fmt.Sprint(got) != "[tenant/d tenant/a tenant/c]" {
-		t.Fatalf("the circuits are %v, want the three that were used last", got)
+	if fmt.Sprint(domains) != "[tenant/d tenant/a tenant/c]" {
+		t.Fatalf("the circuits are %v, want those of d, a and c, which were used last", domains)
 	}
 }

@@ -22,7 +22,7 @@ func newGuardedDNS(b *Breaker, p ports.DNSProvider, fingerprint string) ports.DN
 	return wire.DNSInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByCredential(fingerprint)))
 }
 
-// callTimeout is the timeout of the calls in the tests of DNS providers and sending platforms.
+// callTimeout is the timeout of calls to DNS providers and sending platforms in these tests.
 const callTimeout = 20 * time.Second
 
 // zoneProvider is a DNS provider that returns err from every call and records the calls.
@@ -56,8 +56,8 @@ func callZoneWrite(ctx context.Context, p ports.DNSProvider) error {
 // the DNS provider.
 func TestZoneErrorsAreNotFailures(t *testing.T) {
 	for _, tc := range []struct {
-		err   error
-		opens bool
+		err      error
+		wantOpen bool
 	}{
 		{dns.ChangedError(), false},
 		{fmt.Errorf("apply: %w", dns.NoZoneError()), false},
@@ -69,14 +69,14 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 		{outcomeError(outcome.Unknown), true},
 	} {
 		t.Run(fmt.Sprint(tc.err), func(t *testing.T) {
-			p := newGuardedDNS(New(Options{OpenTime: time.Hour}), &zoneProvider{provider{err: tc.err}}, "a")
+			guardedDNS := newGuardedDNS(New(Options{OpenTime: time.Hour}), &zoneProvider{provider{err: tc.err}}, "a")
 			for range 5 {
-				if err := callZoneWrite(t.Context(), p); outcome.KindOf(err) != outcome.KindOf(tc.err) {
-					t.Fatalf("got %v, want the kind of the provider's error", err)
+				if err := callZoneWrite(t.Context(), guardedDNS); outcome.KindOf(err) != outcome.KindOf(tc.err) {
+					t.Fatalf("got %v, want an error with the outcome %s", err, outcome.KindOf(tc.err))
 				}
 			}
-			if _, open := openCircuitWait(callZoneRead(t.Context(), p)); open != tc.opens {
-				t.Fatalf("the circuit is open: %v, want the opposite", open)
+			if _, open := openCircuitWait(callZoneRead(t.Context(), guardedDNS)); open != tc.wantOpen {
+				t.Fatalf("the circuit is open: %v, want %v", open, tc.wantOpen)
 			}
 		})
 	}
@@ -89,63 +89,63 @@ func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 		_ = callZoneRead(t.Context(), newGuardedDNS(circuits, down, "ann"))
 	}
 	if _, open := openCircuitWait(callZoneRead(t.Context(), newGuardedDNS(circuits, up, "ann"))); !open {
-		t.Fatal("the circuit of the credential whose calls fail is closed")
+		t.Fatal("the circuit of the credential whose calls failed is closed, want it open")
 	}
-	for _, other := range []string{"bob", "cid", "dan"} {
-		if err := callZoneWrite(t.Context(), newGuardedDNS(circuits, up, other)); err != nil {
-			t.Fatalf("another credential: %v", err)
+	for _, fingerprint := range []string{"bob", "cid", "dan"} {
+		if err := callZoneWrite(t.Context(), newGuardedDNS(circuits, up, fingerprint)); err != nil {
+			t.Fatalf("a write with the credential %s: got %v, want success", fingerprint, err)
 		}
 	}
 	if got := circuits.Circuits(); len(got) != 3 || got[0].Domain != "credential/dan" || got[2].Domain != "credential/bob" {
-		t.Fatalf("%d circuits exist: %v", len(got), got)
+		t.Fatalf("the circuits are %v, want those of dan, cid and bob, because MaxCircuits is 3", got)
 	}
 }
 
-// TestZoneIsReadBeforeAnApply checks that a read of the zone tests a half-open circuit before a
-// change is sent.
+// TestZoneIsReadBeforeAnApply checks that Zone tests the provider before Apply is sent, if the
+// circuit is half open.
 func TestZoneIsReadBeforeAnApply(t *testing.T) {
-	for recovered, want := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
+	for recovered, wantCalls := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &zoneProvider{provider{err: outcomeError(outcome.Unknown)}}
-			p := newGuardedDNS(New(Options{OpenTime: time.Minute}), backend, "a")
+			guardedDNS := newGuardedDNS(New(Options{OpenTime: time.Minute}), backend, "a")
 			for range 5 {
-				_ = callZoneWrite(t.Context(), p)
+				_ = callZoneWrite(t.Context(), guardedDNS)
 			}
-			wait, open := openCircuitWait(callZoneWrite(t.Context(), p))
+			wait, open := openCircuitWait(callZoneWrite(t.Context(), guardedDNS))
 			if !open {
-				t.Fatal("the circuit is closed")
+				t.Fatal("the circuit is closed after 5 failures, want it open")
 			}
 			time.Sleep(wait)
 			backend.calls = nil
 			if recovered {
 				backend.err = dns.NoZoneError()
 			}
-			err := callZoneWrite(t.Context(), p)
-			if _, open := openCircuitWait(err); open == recovered || fmt.Sprint(backend.calls) != want {
-				t.Fatalf("recovered is %v: the provider got %v, the write returned %v", recovered, backend.calls, err)
+			err := callZoneWrite(t.Context(), guardedDNS)
+			if _, open := openCircuitWait(err); open == recovered || fmt.Sprint(backend.calls) != wantCalls {
+				t.Fatalf("recovered is %v: the provider got %v, want %s; the write returned %v", recovered, backend.calls, wantCalls, err)
 			}
 		})
 	}
 }
 
-// hanging is a DNS provider whose calls return only after the caller's deadline.
-type hanging struct{ ports.DNSProvider }
+// hangingProvider is a DNS provider whose calls return only after the caller's deadline.
+type hangingProvider struct{ ports.DNSProvider }
 
-func (hanging) hang(ctx context.Context) error {
+func (hangingProvider) hang(ctx context.Context) error {
 	<-ctx.Done()
 	return &outcome.Error{Kind: outcome.Unknown, Cause: "plugin_deadline"}
 }
 
-func (h hanging) Check(ctx context.Context) (int, error) { return 0, h.hang(ctx) }
-func (h hanging) Zone(ctx context.Context, _ string) (dns.Zone, error) {
-	return dns.Zone{}, h.hang(ctx)
+func (p hangingProvider) Check(ctx context.Context) (int, error) { return 0, p.hang(ctx) }
+func (p hangingProvider) Zone(ctx context.Context, _ string) (dns.Zone, error) {
+	return dns.Zone{}, p.hang(ctx)
 }
-func (h hanging) Records(ctx context.Context, _ dns.Zone) ([]dns.RRSet, error) {
-	return nil, h.hang(ctx)
+func (p hangingProvider) Records(ctx context.Context, _ dns.Zone) ([]dns.RRSet, error) {
+	return nil, p.hang(ctx)
 }
 
-func (h hanging) Apply(ctx context.Context, _ dns.Zone, _ []dns.Change) ([]dns.RRSet, error) {
-	return nil, h.hang(ctx)
+func (p hangingProvider) Apply(ctx context.Context, _ dns.Zone, _ []dns.Change) ([]dns.RRSet, error) {
+	return nil, p.hang(ctx)
 }
 
 // TestDNSTimeoutsAreFailures checks that a timeout of any call counts as a failure.
@@ -158,12 +158,12 @@ func TestDNSTimeoutsAreFailures(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			circuits, began := New(Options{Failures: 1}), time.Now()
-			err := call(t.Context(), newGuardedDNS(circuits, hanging{}, "a"))
+			err := call(t.Context(), newGuardedDNS(circuits, hangingProvider{}, "a"))
 			if duration := time.Since(began); duration != callTimeout || outcome.KindOf(err) != outcome.Unknown {
-				t.Errorf("%s: %v after %s", name, err, duration)
+				t.Errorf("%s: got %v after %s, want the outcome unknown after %s", name, err, duration, callTimeout)
 			}
 			if circuits.Circuits()[0].State != Open {
-				t.Errorf("%s: the timeout did not open the circuit", name)
+				t.Errorf("%s: the circuit is %s after the timeout, want open", name, circuits.Circuits()[0].State)
 			}
 		})
 	}
@@ -179,18 +179,19 @@ func TestDNSCallsCountForTheirCredential(t *testing.T) {
 		counted = append(counted, domain+" "+operation)
 		return nil, time.Minute, !exceeded
 	}})
-	p := newGuardedDNS(circuits, backend, "a")
-	_, _ = p.Check(t.Context())
-	_, _ = p.Zone(t.Context(), "a.test")
-	_ = callZoneRead(t.Context(), p)
-	_ = callZoneWrite(t.Context(), p)
-	if got := fmt.Sprint(counted); got != "[credential/a check credential/a zone credential/a records credential/a apply]" {
-		t.Errorf("the budget counted %s", got)
+	guardedDNS := newGuardedDNS(circuits, backend, "a")
+	_, _ = guardedDNS.Check(t.Context())
+	_, _ = guardedDNS.Zone(t.Context(), "a.test")
+	_ = callZoneRead(t.Context(), guardedDNS)
+	_ = callZoneWrite(t.Context(), guardedDNS)
+	const want = "[credential/a check credential/a zone credential/a records credential/a apply]"
+	if got := fmt.Sprint(counted); got != want {
+		t.Errorf("the budget counted %s, want %s", got, want)
 	}
 	backend.calls, exceeded = nil, true
-	err := callZoneWrite(t.Context(), p)
+	err := callZoneWrite(t.Context(), guardedDNS)
 	var failure *outcome.Error
 	if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter != time.Minute || len(backend.calls) > 0 {
-		t.Errorf("got %v, the provider got %v", err, backend.calls)
+		t.Errorf("got %v, and the provider got %v; want an error with outcome.Throttled, and no call", err, backend.calls)
 	}
 }

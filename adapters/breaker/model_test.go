@@ -3,6 +3,7 @@
 package breaker
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,11 @@ type model struct {
 	consecutiveFailures int       // number of failures since the last success
 	failures            int       // number of failed calls since the circuit closed
 	calls               int       // number of calls since the circuit closed
-	until               time.Time // the end of the open state
+	openUntil           time.Time // the end of the open state
 }
 
-// call records a call with this outcome. It returns the calls that the provider receives. isRefused
-// reports whether the circuit refuses the call.
+// call records a call with the outcome kind, or a successful call if kind is 0. It returns the calls
+// that the provider receives, and whether the circuit refuses the call. limit is Options.Failures.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (received []string, isRefused bool) {
 	name := "Mailboxes"
 	if write {
@@ -62,7 +63,7 @@ func (m *model) count(isFailure bool, limit int) {
 	}
 }
 
-func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
+func (m *model) open() { *m = model{state: Open, openUntil: time.Now().Add(time.Second)} }
 
 // withoutDeadline hides the test's deadline from package rapid. The deadline is in real time, but
 // the test runs in the fake time of synctest.
@@ -74,17 +75,17 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(withoutDeadline{t}, func(t *rapid.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
-			p := &provider{}
-			platform := newGuardedMail(p, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
+			backend := &provider{}
+			platform := newGuardedMail(backend, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
 			_ = callRead(t.Context(), platform.For("t")) // creates the circuit
-			m := &model{state: Closed, calls: 1}
+			m := &model{state: Closed, calls: 1}         // the call that created the circuit
 			t.Repeat(map[string]func(*rapid.T){
 				"call": func(t *rapid.T) {
 					write := rapid.Bool().Draw(t, "write")
-					kind := outcome.Kind(rapid.IntRange(0, int(outcome.Unknown)).Draw(t, "ends"))
-					p.err, p.calls = nil, nil
+					kind := outcome.Kind(rapid.IntRange(0, int(outcome.Unknown)).Draw(t, "outcome"))
+					backend.err, backend.calls = nil, nil
 					if kind != 0 {
-						p.err = outcomeError(kind)
+						backend.err = outcomeError(kind)
 					}
 					call := callRead
 					if write {
@@ -92,21 +93,16 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 					}
 					received, isRefused := m.call(write, kind, limit)
 					err := call(t.Context(), platform.For("t"))
-					if _, got := openCircuitWait(err); got != isRefused || len(p.calls) != len(received) {
-						t.Fatalf("the provider got %v, refused %v; want %v, %v", p.calls, got, received, isRefused)
-					}
-					for i := range received {
-						if p.calls[i] != received[i] {
-							t.Fatalf("the provider got %v, want %v", p.calls, received)
-						}
+					if _, got := openCircuitWait(err); got != isRefused || !slices.Equal(backend.calls, received) {
+						t.Fatalf("the provider got %v, refused %v; want %v, %v", backend.calls, got, received, isRefused)
 					}
 					if !isRefused && outcome.KindOf(err) != kind {
-						t.Fatalf("the call ended %v, want %s", err, kind)
+						t.Fatalf("the call returned %v, want the outcome %s", err, kind)
 					}
 				},
 				"wait": func(t *rapid.T) {
 					time.Sleep(time.Duration(rapid.IntRange(10, 1500).Draw(t, "milliseconds")) * time.Millisecond)
-					if m.state == Open && time.Now().After(m.until) {
+					if m.state == Open && time.Now().After(m.openUntil) {
 						m.state = HalfOpen
 					}
 				},

@@ -23,8 +23,8 @@ func newGuardedSending(b *Breaker, p ports.SendingPlatform, fingerprint string, 
 	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReadsAsDown())
 }
 
-// sender is a sending platform that returns err from every call and records the calls. If hangs is
-// set, its calls return only after the caller's deadline.
+// sender is a sending platform that returns provider.err from every call and records the calls. If
+// hangs is set, its calls return only after the caller's deadline.
 type sender struct {
 	provider
 	hangs bool
@@ -80,70 +80,70 @@ var (
 func sharedServer(context.Context) bool { return false }
 func ownServer(context.Context) bool    { return true }
 
-// TestRefusalsAreNotFailures checks which outcomes count as failures of the sending platform. A
-// refusal does not count, because it concerns only one customer.
+// TestRefusalsAreNotFailures checks which outcomes count as failures of the sending platform. An
+// outcome that concerns only one customer does not count.
 func TestRefusalsAreNotFailures(t *testing.T) {
-	for kind, opens := range map[outcome.Kind]bool{
+	for kind, wantOpen := range map[outcome.Kind]bool{
 		outcome.Refused: false, outcome.NotReady: false, outcome.Throttled: false,
 		outcome.Down: true, outcome.Broken: true, outcome.Unknown: true,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			p := newGuardedSending(New(Options{OpenTime: time.Hour}), &sender{provider: provider{err: outcomeError(kind)}}, "a", sharedServer)
+			guardedSending := newGuardedSending(New(Options{OpenTime: time.Hour}), &sender{provider: provider{err: outcomeError(kind)}}, "a", sharedServer)
 			for range 5 {
-				if err := sendingWrites["remove"](t.Context(), p); outcome.KindOf(err) != kind {
-					t.Fatalf("got %v, want the kind of the provider's error", err)
+				if err := sendingWrites["remove"](t.Context(), guardedSending); outcome.KindOf(err) != kind {
+					t.Fatalf("got %v, want an error with the outcome %s", err, kind)
 				}
 			}
-			if _, open := openCircuitWait(sendingReads["accounts"](t.Context(), p)); open != opens {
-				t.Fatalf("the circuit is open: %v, want the opposite", open)
+			if _, open := openCircuitWait(sendingReads["accounts"](t.Context(), guardedSending)); open != wantOpen {
+				t.Fatalf("the circuit is open: %v, want %v", open, wantOpen)
 			}
 		})
 	}
 }
 
-// TestCredentialsShareACircuit checks that credentials with a common server share one circuit, and
-// that credentials with separate servers have separate circuits.
+// TestCredentialsShareACircuit checks that credentials of a common server share one circuit. A
+// credential with its own server has its own circuit.
 func TestCredentialsShareACircuit(t *testing.T) {
-	for _, separateServers := range []func(context.Context) bool{sharedServer, ownServer} {
+	for _, hasOwnServer := range []func(context.Context) bool{sharedServer, ownServer} {
 		down, up := &sender{provider: provider{err: outcomeError(outcome.Down)}}, &sender{}
 		circuits := New(Options{OpenTime: time.Hour})
 		for range 5 {
-			_ = sendingReads["check"](t.Context(), newGuardedSending(circuits, down, "ann", separateServers))
+			_ = sendingReads["check"](t.Context(), newGuardedSending(circuits, down, "ann", hasOwnServer))
 		}
-		_, open := openCircuitWait(sendingReads["check"](t.Context(), newGuardedSending(circuits, up, "bob", separateServers)))
-		names := map[string]bool{}
+		_, open := openCircuitWait(sendingReads["check"](t.Context(), newGuardedSending(circuits, up, "bob", hasOwnServer)))
+		domains := map[string]bool{}
 		for _, circuit := range circuits.Circuits() {
-			names[circuit.Domain] = true
+			domains[circuit.Domain] = true
 		}
-		if separate := separateServers(t.Context()); open == separate || names["provider"] == separate || names["credential/ann"] != separate {
-			t.Errorf("separate servers %v: the other credential's circuit is open %v, circuits %v", separate, open, names)
+		if wantSeparate := hasOwnServer(t.Context()); open == wantSeparate || domains["provider"] == wantSeparate || domains["credential/ann"] != wantSeparate {
+			t.Errorf("own servers %v: a call with the credential bob is refused %v, the circuits are %v; want one circuit only for a common server", wantSeparate, open, domains)
 		}
 	}
 }
 
-// TestCredentialIsCheckedBeforeAWrite checks that Check tests a half-open circuit before a write is
-// sent. While the circuit is open, calls are not sent.
+// TestCredentialIsCheckedBeforeAWrite checks that Check tests the platform before a write is sent, if
+// the circuit is half open. If the circuit is open, no call is sent.
 func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 	for _, name := range []string{"start_sign_in", "remove"} {
 		for recovered, wantCalls := range map[bool]int{true: 2, false: 1} {
 			synctest.Test(t, func(t *testing.T) {
 				backend := &sender{provider: provider{err: outcomeError(outcome.Unknown)}}
-				p := newGuardedSending(New(Options{OpenTime: time.Minute}), backend, "a", sharedServer)
+				guardedSending := newGuardedSending(New(Options{OpenTime: time.Minute}), backend, "a", sharedServer)
 				for range 5 {
-					_ = sendingWrites[name](t.Context(), p)
+					_ = sendingWrites[name](t.Context(), guardedSending)
 				}
 				backend.calls = nil
-				wait, open := openCircuitWait(sendingWrites[name](t.Context(), p))
+				wait, open := openCircuitWait(sendingWrites[name](t.Context(), guardedSending))
 				if !open || wait <= 0 || wait > time.Minute+time.Second || len(backend.calls) > 0 {
-					t.Fatalf("the circuit is open: %v, for %s; the platform got %v", open, wait, backend.calls)
+					t.Fatalf("the circuit is open: %v, for %s; the platform got %v; want an open circuit, for a minute, and no call", open, wait, backend.calls)
 				}
 				time.Sleep(wait)
 				if recovered {
 					backend.err = nil
 				}
-				err := sendingWrites[name](t.Context(), p)
+				err := sendingWrites[name](t.Context(), guardedSending)
 				if _, open := openCircuitWait(err); open == recovered || len(backend.calls) != wantCalls || backend.calls[0] != "Check" {
-					t.Fatalf("%s, recovered is %v: the platform got %v, the write returned %v", name, recovered, backend.calls, err)
+					t.Fatalf("%s, recovered is %v: the platform got %v, want %d calls that begin with Check; the write returned %v", name, recovered, backend.calls, wantCalls, err)
 				}
 			})
 		}
@@ -158,10 +158,10 @@ func TestSendingTimeoutsAreFailures(t *testing.T) {
 				circuits, began := New(Options{Failures: 1}), time.Now()
 				err := call(t.Context(), newGuardedSending(circuits, &sender{provider: provider{err: outcomeError(outcome.Unknown)}, hangs: true}, "a", ownServer))
 				if duration := time.Since(began); duration != callTimeout || outcome.KindOf(err) != outcome.Unknown {
-					t.Errorf("%s: %v after %s", name, err, duration)
+					t.Errorf("%s: got %v after %s, want the outcome unknown after %s", name, err, duration, callTimeout)
 				}
 				if circuits.Circuits()[0].State != Open {
-					t.Errorf("%s: the timeout did not open the circuit", name)
+					t.Errorf("%s: the circuit is %s after the timeout, want open", name, circuits.Circuits()[0].State)
 				}
 			})
 		}
@@ -178,44 +178,44 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 		counted = append(counted, domain+" "+operation)
 		return nil, time.Minute, !exceeded
 	}})
-	p := newGuardedSending(circuits, backend, "a", sharedServer)
+	guardedSending := newGuardedSending(circuits, backend, "a", sharedServer)
 	var want []string
 	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
 		for name, call := range calls {
 			want = append(want, "credential/a "+name)
-			if err := call(t.Context(), p); err != nil {
-				t.Errorf("%s: %v", name, err)
+			if err := call(t.Context(), guardedSending); err != nil {
+				t.Errorf("%s: got %v, want success", name, err)
 			}
 		}
 	}
 	slices.Sort(counted)
 	slices.Sort(want)
 	if fmt.Sprint(counted) != fmt.Sprint(want) || len(backend.calls) != len(want) {
-		t.Errorf("the budget counted %v, the platform got %v", counted, backend.calls)
+		t.Errorf("the budget counted %v, want %v; the platform got %v, want each call once", counted, want, backend.calls)
 	}
 	backend.calls, exceeded = nil, true
-	err := sendingWrites["start_sign_in"](t.Context(), p)
+	err := sendingWrites["start_sign_in"](t.Context(), guardedSending)
 	var failure *outcome.Error
 	if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter != time.Minute || len(backend.calls) > 0 {
-		t.Errorf("got %v, the platform got %v", err, backend.calls)
+		t.Errorf("got %v, and the platform got %v; want an error with outcome.Throttled, and no call", err, backend.calls)
 	}
 }
 
-// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that a cut connection means Down for a
-// read and Unknown for a write. A timeout means Unknown for both.
+// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that the outcome of a read is Down after
+// the connection was cut. A write, and a read after a timeout, have the outcome Unknown.
 func TestCutConnectionIsDownForReadsAndUnknownForWrites(t *testing.T) {
-	for cause, reads := range map[string]outcome.Kind{outcome.CauseConnectionCut: outcome.Down, "no_answer": outcome.Unknown} {
+	for cause, wantOfReads := range map[string]outcome.Kind{outcome.CauseConnectionCut: outcome.Down, "no_answer": outcome.Unknown} {
 		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
 		for name, call := range sendingReads {
-			p := newGuardedSending(New(Options{}), backend, "a", sharedServer)
-			if err := call(t.Context(), p); outcome.KindOf(err) != reads {
-				t.Errorf("%s, %s: %v", name, cause, err)
+			guardedSending := newGuardedSending(New(Options{}), backend, "a", sharedServer)
+			if err := call(t.Context(), guardedSending); outcome.KindOf(err) != wantOfReads {
+				t.Errorf("%s, %s: got %v, want the outcome %s", name, cause, err, wantOfReads)
 			}
 		}
 		for name, call := range sendingWrites {
-			p := newGuardedSending(New(Options{}), backend, "a", sharedServer)
-			if err := call(t.Context(), p); outcome.KindOf(err) != outcome.Unknown {
-				t.Errorf("%s, %s: %v", name, cause, err)
+			guardedSending := newGuardedSending(New(Options{}), backend, "a", sharedServer)
+			if err := call(t.Context(), guardedSending); outcome.KindOf(err) != outcome.Unknown {
+				t.Errorf("%s, %s: got %v, want the outcome %s", name, cause, err, outcome.Unknown)
 			}
 		}
 	}

@@ -64,12 +64,8 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 }
 
 func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
-	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
-		address := url(t)
-		if address == database.MemoryURL {
-			return // this database has only one connection
-		}
-		db := migratedDB(t, address)
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		db := migratedDB(t, url(t))
 		err := TakeSnapshot(t.Context(), db, func(ctx context.Context, snapshot *Snapshot) error {
 			addAccount(t, db)
 			for _, table := range snapshot.Tables {
@@ -215,8 +211,7 @@ func (d memoryDump) comparableRows() map[string]string {
 }
 
 // fillEmptyTables writes two rows with unusual values into every empty table. The second row has
-// NULL in every nullable column. A column type that oddValue does not know panics, so that somebody
-// adds it.
+// NULL in every nullable column. oddValue panics for a column type that it does not list.
 func fillEmptyTables(t *testing.T, db *database.DB) {
 	t.Helper()
 	tables, err := Tables(t.Context(), db)

@@ -26,11 +26,8 @@ func openInspection(t testing.TB, url string) *Inspection {
 }
 
 func TestInspectReportsMigrations(t *testing.T) {
-	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		if address == database.MemoryURL {
-			return // a database in memory cannot be opened a second time
-		}
 		db, err := database.Open(t.Context(), address, database.Options{Timeouts: longTimeouts})
 		must(t, "open", err)
 		defer func() { _ = db.Close() }()
