@@ -207,7 +207,7 @@ func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 		_ = callRead(t.Context(), mailTenant) // creates the circuit
 		time.Sleep(3 * time.Second)
 		_ = callRead(t.Context(), mailTenant) // opens the circuit
-		if openedAfter := time.Duration(platform.circuits.circuit("mailTenant/t").openedAfter.Load()); openedAfter != 3*time.Second {
+		if openedAfter := time.Duration(platform.circuits.circuit("tenant/t").openedAfter.Load()); openedAfter != 3*time.Second {
 			t.Errorf("the circuit opened %s after its creation, want 3s", openedAfter)
 		}
 		time.Sleep(20 * time.Second)
@@ -444,7 +444,7 @@ func TestBudgetGetsDomainAndOperation(t *testing.T) {
 	if page, err := mailTenant.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
 		t.Fatalf("got %+v, %v, want the page that the platform returned", page, err)
 	}
-	if rule, err := mailTenant.Block(t.Context(), "", nil); err != nil || rule.Name != "rule" {
+	if rule, err := mailTenant.Block(t.Context(), "", nil); err != nil || rule.Name != "r" {
 		t.Fatalf("got %+v, %v, want the rule that the platform returned", rule, err)
 	}
 	if got := fmt.Sprint(counted); got != "[tenant/t sent tenant/t block]" {
