@@ -13,26 +13,26 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// cnameChain returns records in which _dmarc.example.test leads to a TXT record through this many
-// CNAMEs.
+// cnameChain returns a chain of CNAME records from _dmarc.example.test to a TXT record. cnames is the
+// number of CNAME records.
 func cnameChain(cnames int) string {
-	var b strings.Builder
+	var records strings.Builder
 	for i := range cnames {
 		alias := fmt.Sprintf("c%d.example.test.", i)
 		if i == 0 {
 			alias = "_dmarc.example.test."
 		}
-		fmt.Fprintf(&b, "%s 300 IN CNAME c%d.example.test.\n", alias, i+1)
+		fmt.Fprintf(&records, "%s 300 IN CNAME c%d.example.test.\n", alias, i+1)
 	}
-	fmt.Fprintf(&b, "c%d.example.test. 300 IN TXT \"v=DMARC1; p=end\"\n", cnames)
-	return b.String()
+	fmt.Fprintf(&records, "c%d.example.test. 300 IN TXT \"v=DMARC1; p=end\"\n", cnames)
+	return records.String()
 }
 
 func TestCNAMEsAreFollowed(t *testing.T) {
-	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	zoneWithoutPolicy := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
 	for _, tc := range []struct {
-		name, records, alias string
-		want                 []string
+		name, records, wantTarget string
+		wantTexts                 []string
 	}{
 		{"inside the zone", cnameChain(1), "c1.example.test", []string{"v=DMARC1; p=end"}},
 		{"through eight CNAMEs", cnameChain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
@@ -44,38 +44,38 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			env := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
-			env.startServers(base + tc.records)
+			env.startServers(zoneWithoutPolicy + tc.records)
 			got := env.read("example.test")
 			if !got.Complete {
-				t.Fatalf("not complete: %s", got.Reason)
+				t.Fatalf("got the reason %q, want a complete read", got.Reason)
 			}
-			if diff := cmp.Diff([]string{tc.alias}, values(got, "_dmarc.example.test", dns.CNAME)); diff != "" {
+			if diff := cmp.Diff([]string{tc.wantTarget}, values(got, "_dmarc.example.test", dns.CNAME)); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(tc.want, values(got, "_dmarc.example.test", dns.TXT)); diff != "" {
+			if diff := cmp.Diff(tc.wantTexts, values(got, "_dmarc.example.test", dns.TXT)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// TestTargetIsUnansweredOnlyIfNoResolverResponds checks names that only the resolvers can read: the
+// TestTargetIsUnansweredOnlyIfNoResolverResponds checks names that are read from the resolvers: the
 // target of a CNAME, and a delegated name. The read is complete if the resolver returns an error
-// code, and incomplete if the resolver does not respond.
+// code for such a name, and incomplete if the resolver does not respond.
 func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
-	base := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
+	zoneWithoutPolicy := strings.ReplaceAll(standardZone, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
 	referral := changingHandler(t, func(msg, q *wire.Msg) {
 		if strings.HasPrefix(q.Question[0].Name, "_dmarc.") {
 			msg.Authoritative, msg.Answer = false, nil
 			msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "_dmarc.example.test.", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "ns.vendor.test."}}
 		}
 	})
-	aliasServer := newServer(t, base+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
+	aliasServer := newServer(t, zoneWithoutPolicy+"_dmarc.example.test. 300 IN CNAME p.vendor.test.\n")
 	for _, tc := range []struct {
 		name, target string
 		servers      wire.Handler
 		silent       bool
-		reason       string
+		wantReason   string
 	}{
 		{"the resolver fails for the target of a CNAME", "p.vendor.test.", aliasServer, false, ""},
 		{"the resolver fails for a delegated name", "_dmarc.example.test.", referral, false, ""},
@@ -95,15 +95,15 @@ func TestTargetIsUnansweredOnlyIfNoResolverResponds(t *testing.T) {
 			})
 			env.startServer("127.0.0.2", tc.servers)
 			env.startServer("127.0.0.3", tc.servers)
-			check := func() error {
-				if got := env.read("example.test"); got.Reason != tc.reason || got.Complete != (tc.reason == "") {
-					return fmt.Errorf("got the reason %q, complete %v, want the reason %q", got.Reason, got.Complete, tc.reason)
+			checkRead := func() error {
+				if got := env.read("example.test"); got.Reason != tc.wantReason || got.Complete != (tc.wantReason == "") {
+					return fmt.Errorf("got the reason %q, complete %v, want the reason %q", got.Reason, got.Complete, tc.wantReason)
 				}
 				return nil
 			}
 			if tc.silent {
-				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return check() })
-			} else if err := check(); err != nil {
+				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return checkRead() })
+			} else if err := checkRead(); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -4,7 +4,7 @@ package dnsresolver_test
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/dns"
@@ -23,8 +23,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// contractFixture is the environment in which one check of the contract suite (package
-// ports/contract) runs. It serves one zone.
+// contractFixture implements contract.DNSReaderEnv. It serves one zone.
 type contractFixture struct {
 	*fixture
 	server *recordServer
@@ -43,30 +42,30 @@ func (f contractFixture) NewZone(t contract.T) string {
 func (f contractFixture) Publish(t contract.T, name string, records ...dns.Record) {
 	rrs := newServer(t, apexText(name)).records
 	for _, r := range records {
-		h := wire.RR_Header{Name: r.Name + ".", Rrtype: wire.StringToType[string(r.Type)], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
-		rrs = append(rrs, wireRecord(h, r))
+		header := wire.RR_Header{Name: r.Name + ".", Rrtype: wire.StringToType[string(r.Type)], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
+		rrs = append(rrs, wireRecord(header, r))
 	}
 	f.server.replace(rrs)
 	f.resolver.replace(append(newServer(t, "ns."+name+". 300 IN A 127.0.0.2\n").records, rrs...))
 }
 
+// apexText returns the SOA and NS records of the zone name.
 func apexText(name string) string {
 	return fmt.Sprintf("%[1]s. 300 IN SOA ns.%[1]s. h.%[1]s. 1 2 3 4 5\n%[1]s. 300 IN NS ns.%[1]s.\n", name)
 }
 
-func wireRecord(h wire.RR_Header, r dns.Record) wire.RR {
+// wireRecord returns r as a record of package miekg/dns.
+func wireRecord(header wire.RR_Header, r dns.Record) wire.RR {
 	switch r.Type {
 	case dns.MX:
-		return &wire.MX{Hdr: h, Preference: uint16(r.Preference), Mx: r.Content + "."}
+		return &wire.MX{Hdr: header, Preference: uint16(r.Preference), Mx: r.Content + "."}
 	case dns.CNAME:
-		return &wire.CNAME{Hdr: h, Target: r.Content + "."}
+		return &wire.CNAME{Hdr: header, Target: r.Content + "."}
 	default:
 		var parts []string
-		for reader := strings.NewReader(r.Content); reader.Len() > 0; {
-			buffer := make([]byte, 255)
-			n, _ := reader.Read(buffer)
-			parts = append(parts, string(buffer[:n]))
+		for part := range slices.Chunk([]byte(r.Content), 255) { // the maximum length of one string
+			parts = append(parts, string(part))
 		}
-		return &wire.TXT{Hdr: h, Txt: parts}
+		return &wire.TXT{Hdr: header, Txt: parts}
 	}
 }

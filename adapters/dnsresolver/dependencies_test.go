@@ -28,8 +28,8 @@ func desiredRecords(domain string) []dns.Desired {
 	})
 }
 
-// readForPlan starts two servers that serve these records, and reads example.test. The wanted
-// records of the read are desiredRecords.
+// readForPlan starts two servers that serve these records. It then reads example.test with
+// desiredRecords as the wanted records.
 func (f *fixture) readForPlan(records string) dns.ZoneRead {
 	f.t.Helper()
 	f.startServers(records)
@@ -89,14 +89,14 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 		}
 	}
 	if n := env.resolver.count("example-test.mx.platform.test. A") + env.resolver.count("key1.platform.test. TXT"); n > 0 {
-		t.Errorf("%d unnecessary questions were sent, want none", n)
+		t.Errorf("%d questions were sent about example-test.mx.platform.test and key1.platform.test, want none", n)
 	}
 }
 
 func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 	for name, tc := range map[string]struct {
-		zone   string
-		reason string
+		zone       string
+		wantReason string
 	}{
 		"without a policy":        {emptyZone, "type_unknown"},
 		"with a policy":           {emptyZone + `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, ""},
@@ -105,15 +105,15 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newFixture(t, delegation)
 			env.resolver.failOn("_dmarc.test.")
-			if got := env.readForPlan(tc.zone); got.Reason != tc.reason {
-				t.Fatalf("got the reason %q, want %q", got.Reason, tc.reason)
+			if got := env.readForPlan(tc.zone); got.Reason != tc.wantReason {
+				t.Fatalf("got the reason %q, want %q", got.Reason, tc.wantReason)
 			}
 		})
 	}
 }
 
-// TestFailingSPFNameIsAbsent checks that an SPF name without an answer is missing in the result,
-// and that the read is complete.
+// TestFailingSPFNameIsAbsent checks that the result omits an SPF name for which the resolver fails.
+// The read is complete nevertheless.
 func TestFailingSPFNameIsAbsent(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.resolver.failOn("spf.platform.test.")
@@ -126,12 +126,12 @@ func TestFailingSPFNameIsAbsent(t *testing.T) {
 func TestSPFTreeIsBounded(t *testing.T) {
 	var wideRecord, deepRecords strings.Builder
 	wideRecord.WriteString(`example.test. 300 IN TXT "v=spf1`)
-	for i := range 80 {
-		chunk := fmt.Sprintf(" include:n%d.test", i)
-		if i%12 == 11 {
-			chunk = `" "` + chunk
+	for i := range 80 { // more names than the limit of 50, and more levels than the limit of 10
+		include := fmt.Sprintf(" include:n%d.test", i)
+		if i%12 == 11 { // begins a new string, because a string has at most 255 bytes
+			include = `" "` + include
 		}
-		wideRecord.WriteString(chunk)
+		wideRecord.WriteString(include)
 		fmt.Fprintf(&deepRecords, "deep%d.test. 300 IN TXT \"v=spf1 include:deep%d.test -all\"\n", i, i+1)
 	}
 	wideRecord.WriteString(` -all"`)
@@ -145,14 +145,14 @@ func TestSPFTreeIsBounded(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			env := newFixture(t, delegation+deepRecords.String())
 			got := env.readForPlan(emptyZone + tc.zone)
-			texts := 0
+			textQuestions := 0
 			for question, n := range env.resolver.counts() {
 				if strings.HasSuffix(question, " TXT") && !strings.HasPrefix(question, "_dmarc") {
-					texts += n
+					textQuestions += n
 				}
 			}
-			if !got.Complete || texts > tc.maxQuestions || texts < 10 || len(got.Referenced.SPF) > tc.maxQuestions {
-				t.Fatalf("got the reason %q, %d questions, %d names; want a complete read with 10 to %d questions", got.Reason, texts, len(got.Referenced.SPF), tc.maxQuestions)
+			if !got.Complete || textQuestions > tc.maxQuestions || textQuestions < 10 || len(got.Referenced.SPF) > tc.maxQuestions {
+				t.Fatalf("got the reason %q, %d questions, %d names; want a complete read with 10 to %d questions", got.Reason, textQuestions, len(got.Referenced.SPF), tc.maxQuestions)
 			}
 		})
 	}
@@ -170,8 +170,9 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	}
 }
 
-// TestSlowServerDoesNotDelayDependencies uses a slow server. The slow server answers only after the
-// resolver has received questions about the dependencies in the other servers' answers.
+// TestSlowServerDoesNotDelayDependencies uses three servers, of which one answers only after the
+// resolver was asked for spf.platform.test. The reader must therefore begin to read dependencies
+// before the slow server has answered.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	threeServers := emptyZone + "example.test. 300 IN NS ns3.example.test.\n"
 	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
@@ -186,7 +187,7 @@ func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 		select {
 		case <-queried:
 			slow.ServeDNS(w, q)
-		case <-time.After(hangTimeout): // nothing queried the dependencies
+		case <-time.After(hangTimeout): // the reader waits for the slow server
 		}
 	}))
 	got := env.readForPlan(threeServers)

@@ -12,11 +12,11 @@ import (
 // testAccount is the account of most reads in the tests.
 const testAccount = "ann"
 
-// AccountShare is the maximum number of questions to name servers that one account can have in
-// flight, if fewer than minShares accounts ask questions.
+// AccountShare is the maximum number of concurrent questions of one account to name servers, while
+// fewer than minShares accounts ask questions.
 const AccountShare = maxServerQuestions / minShares
 
-// WaitForReaders waits until a read of the domain name has at least minCallers callers. It
+// WaitForReaders waits until at least minCallers callers wait for a read of the domain name. It
 // considers only reads by testAccount without wanted records.
 func WaitForReaders(r *Reader, name string, minCallers int) {
 	for {

@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 )
 
-// TestSilentServersOfOneAccountDoNotDelayAnother checks that a read completes while a different
-// account has sent as many questions as it may to servers that never answer.
+// TestSilentServersOfOneAccountDoNotDelayAnother checks that a read of the account ann completes
+// while the account eve waits for AccountShare answers of servers that never answer.
 func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
-	const domains = dnsresolver.AccountShare + 8
+	const domains = dnsresolver.AccountShare + 8 // so that 8 reads of eve wait for a slot
 	var records strings.Builder
 	records.WriteString(delegation)
 	for n := range domains {
@@ -30,20 +30,20 @@ func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
 	for n := range domains {
 		env.startServer(fmt.Sprintf("127.0.0.%d", 10+n), wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { queried <- struct{}{} }))
 	}
-	r := env.reader()
+	reader := env.reader()
 	ctx, cancel := context.WithCancel(t.Context())
 	var reads sync.WaitGroup
 	for n := range domains {
-		reads.Go(func() { _, _ = r.Read(ctx, "eve", fmt.Sprintf("eve%d.test", n)) })
+		reads.Go(func() { _, _ = reader.Read(ctx, "eve", fmt.Sprintf("eve%d.test", n)) })
 	}
 	for range dnsresolver.AccountShare {
 		<-queried
 	}
-	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
-		t.Errorf("the read of a different account: %+v, %v", got, err)
+	if got, err := reader.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
+		t.Errorf("the read of ann: got %+v, %v, want a complete read", got, err)
 	}
 	if len(queried) != 0 {
-		t.Errorf("%d questions more than the account's share were sent", len(queried))
+		t.Errorf("eve sent %d questions more than AccountShare, want none", len(queried))
 	}
 	cancel()
 	reads.Wait()

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // parallel tests mostly wait
+	_ = flag.Set("test.parallel", "8") // more than the processors, because parallel tests mostly wait
 	leaks.VerifyTestMain(m)
 }
 
@@ -63,18 +63,18 @@ ns2.example.test. 300 IN A 127.0.0.3
 func newFixture(t testing.TB, records string) *fixture {
 	t.Helper()
 	env := &fixture{t: t, resolver: newServer(t, records)}
-	for try := 0; ; try++ {
-		l, err := net.ListenPacket("udp", "127.0.0.1:0")
+	for try := 0; ; try++ { // until a port is free for UDP and for TCP
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		env.port = l.LocalAddr().(*net.UDPAddr).Port
+		env.port = udp.LocalAddr().(*net.UDPAddr).Port
 		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", env.port))
 		if err == nil {
-			serve(t, l, tcp, env.resolver)
+			serve(t, udp, tcp, env.resolver)
 			return env
 		}
-		_ = l.Close()
+		_ = udp.Close()
 		if try == 10 {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func newFixture(t testing.TB, records string) *fixture {
 }
 
 // startServer starts a name server at an address of the loopback network.
-func (f *fixture) startServer(ip string, h wire.Handler) {
+func (f *fixture) startServer(ip string, handler wire.Handler) {
 	f.t.Helper()
 	addr := fmt.Sprintf("%s:%d", ip, f.port)
 	udp, err := net.ListenPacket("udp", addr)
@@ -93,7 +93,7 @@ func (f *fixture) startServer(ip string, h wire.Handler) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	serve(f.t, udp, tcp, h)
+	serve(f.t, udp, tcp, handler)
 }
 
 // startServers starts two name servers with these records, on 127.0.0.2 and 127.0.0.3.
@@ -103,25 +103,26 @@ func (f *fixture) startServers(records string) {
 	f.startServer("127.0.0.3", newServer(f.t, records))
 }
 
-func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
+// serve answers with handler until the test ends.
+func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, handler wire.Handler) {
 	t.Helper()
-	for _, s := range []*wire.Server{{PacketConn: udp, Handler: h}, {Listener: tcp, Handler: h}} {
+	for _, s := range []*wire.Server{{PacketConn: udp, Handler: handler}, {Listener: tcp, Handler: handler}} {
 		s.ReadTimeout = hangTimeout // the default of 2 s closes the connection of a slow client
 		started := make(chan struct{})
 		s.NotifyStartedFunc = func() { close(started) }
-		var wg sync.WaitGroup
-		wg.Go(func() { _ = s.ActivateAndServe() })
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.ActivateAndServe() })
 		<-started
-		t.Cleanup(func() { _ = s.Shutdown(); wg.Wait() })
+		t.Cleanup(func() { _ = s.Shutdown(); running.Wait() })
 	}
 }
 
 // hangTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const hangTimeout = 4 * time.Minute
 
-// eachTimeout runs a test with a server that never answers. attempt gets the timeout of a question,
-// within which the other servers must answer. If attempt returns an error, eachTimeout repeats it
-// with longer timeouts, because the machine may be busy. After the longest timeout the test fails.
+// eachTimeout is for tests with a server that never answers. It passes attempt a short timeout of a
+// question. If attempt fails, eachTimeout repeats it with longer timeouts, because on a busy machine
+// the servers that answer may be too slow. If attempt fails with the longest timeout, the test fails.
 func eachTimeout(t *testing.T, attempt func(timeout time.Duration) error) {
 	t.Helper()
 	var err error
@@ -162,24 +163,23 @@ type recordServer struct {
 	mu             sync.Mutex
 	records        []wire.RR
 	questionCounts map[string]int
-	// refersOnly makes the server answer with referrals, like a server of the parent zone. The
-	// server answers SERVFAIL for failName. change is applied to each answer.
-	refersOnly bool
-	failName   string
-	change     func(m, q *wire.Msg)
+	refersOnly     bool                   // answer with referrals, like a server of the parent zone
+	failName       string                 // answer SERVFAIL for this name
+	change         func(msg, q *wire.Msg) // applied to each answer, unless nil
 }
 
+// newServer returns a server that answers from these records.
 func newServer(t contract.T, records string) *recordServer {
 	t.Helper()
-	s := &recordServer{questionCounts: map[string]int{}}
+	server := &recordServer{questionCounts: map[string]int{}}
 	parser := wire.NewZoneParser(strings.NewReader(records), "", "")
 	for rr, ok := parser.Next(); ok; rr, ok = parser.Next() {
-		s.records = append(s.records, rr)
+		server.records = append(server.records, rr)
 	}
 	if err := parser.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return server
 }
 
 func (s *recordServer) ServeDNS(w wire.ResponseWriter, q *wire.Msg) { _ = w.WriteMsg(s.answer(w, q)) }
@@ -197,31 +197,32 @@ func (s *recordServer) answer(w wire.ResponseWriter, q *wire.Msg) *wire.Msg {
 		msg.Authoritative, msg.Ns = false, s.records
 		return msg
 	}
-	for range 12 {
-		next := ""
+	const maxCNAMEs = 12 // more than a Reader follows
+	for range maxCNAMEs {
+		target := ""
 		for _, rr := range s.records {
 			if !strings.EqualFold(rr.Header().Name, name) {
 				continue
 			}
-			if c, ok := rr.(*wire.CNAME); ok && qtype != wire.TypeCNAME {
-				next = c.Target
+			if cname, ok := rr.(*wire.CNAME); ok && qtype != wire.TypeCNAME {
+				target = cname.Target
 			}
-			if rr.Header().Rrtype == qtype || next != "" {
+			if rr.Header().Rrtype == qtype || target != "" {
 				msg.Answer = append(msg.Answer, rr)
 			}
 		}
-		if next == "" {
+		if target == "" {
 			break
 		}
-		name = next
+		name = target
 	}
 	if len(msg.Answer) == 0 {
 		s.answerNegative(msg, name)
 	}
 	if w.RemoteAddr().Network() == "udp" {
 		size := wire.MinMsgSize
-		if o := q.IsEdns0(); o != nil {
-			size = int(o.UDPSize())
+		if edns := q.IsEdns0(); edns != nil {
+			size = int(edns.UDPSize())
 		}
 		msg.Truncate(size)
 	}
@@ -242,7 +243,7 @@ func (s *recordServer) failOn(name string) {
 	s.failName = name
 }
 
-// applyFaults changes an answer as the test requested.
+// applyFaults changes an answer as failName and change say.
 func (s *recordServer) applyFaults(msg, q *wire.Msg) {
 	if s.failName != "" && strings.EqualFold(s.failName, q.Question[0].Name) {
 		msg.SetRcode(q, wire.RcodeServerFailure)
@@ -266,7 +267,7 @@ func (s *recordServer) answerNegative(msg *wire.Msg, name string) {
 	}
 }
 
-// count returns how often a question, such as "example.test. MX", was asked.
+// count returns how often the server received a question, such as "example.test. MX".
 func (s *recordServer) count(question string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +287,8 @@ func (s *recordServer) replace(records []wire.RR) {
 }
 
 // values returns the values of a ZoneRead at a name and type, or nil.
-func values(s dns.ZoneRead, name string, kind dns.Type) []string {
-	for _, set := range s.Sets {
+func values(zoneRead dns.ZoneRead, name string, kind dns.Type) []string {
+	for _, set := range zoneRead.Sets {
 		if set.Name == name && set.Type == kind {
 			return set.Values
 		}

@@ -25,17 +25,17 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 		t.Fatalf("got %v, want a success and two errors", got)
 	}
 	if got[1].Addr.String() != "127.0.0.1:1" || got[2].Err.Error() == got[1].Err.Error() {
-		t.Fatalf("got %v, want 127.0.0.1:1 second, and two different errors", got)
+		t.Fatalf("got %v, want 127.0.0.1:1 as the second resolver, and two different errors", got)
 	}
 }
 
-// TestRecursiveReadAsksOnlyResolvers checks that with Options.Recursive all records are read from
-// resolvers. The read is not complete, because resolvers answer from a cache.
+// TestRecursiveReadAsksOnlyResolvers checks that a Reader with Options.Recursive reads all records
+// from the resolvers. Its reads are not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 	env := newFixture(t, standardZone)
 	env.resolver.setChange(func(msg, _ *wire.Msg) { msg.Authoritative, msg.RecursionAvailable = false, true })
-	server := newServer(t, standardZone)
-	env.startServer("127.0.0.2", server)
+	nameServer := newServer(t, standardZone)
+	env.startServer("127.0.0.2", nameServer)
 	options := env.options()
 	options.Recursive = true
 	got, err := dnsresolver.New(options).Read(t.Context(), "ann", "example.test")
@@ -46,16 +46,16 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 		t.Errorf("got complete %v, reason %q, zone %s, want an incomplete read of example.test with the reason %q", got.Complete, got.Reason, got.Zone, dns.ReasonRecursive)
 	}
 	if want := []dns.Server{{Name: "resolver", State: dns.ServerOK, Agrees: true}}; !slices.Equal(got.Servers, want) {
-		t.Errorf("the servers are %v, want only one named resolver", got.Servers)
+		t.Errorf("the servers are %v, want %v", got.Servers, want)
 	}
-	for name, want := range map[string]dns.Type{
+	for name, wantType := range map[string]dns.Type{
 		"example.test": dns.MX, "_dmarc.example.test": dns.TXT, "selector1._domainkey.example.test": dns.CNAME,
 	} {
-		if len(values(got, name, want)) == 0 {
-			t.Errorf("no %s at %s in %v", want, name, got.Sets)
+		if len(values(got, name, wantType)) == 0 {
+			t.Errorf("the read has no %s at %s: %v", wantType, name, got.Sets)
 		}
 	}
-	if len(askedQuestions(server)) > 0 {
-		t.Errorf("a server was asked %v, want no question", askedQuestions(server))
+	if questions := askedQuestions(nameServer); len(questions) > 0 {
+		t.Errorf("the name server was asked %v, want no question", questions)
 	}
 }

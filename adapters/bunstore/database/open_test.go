@@ -104,7 +104,7 @@ func TestStandbyIsNotUsedByAService(t *testing.T) {
 		t.Helper()
 		o.Timeouts = longTimeouts
 		pool, err := Open(t.Context(), server.URL, o)
-		must(t, "openPool", err)
+		must(t, "open", err)
 		t.Cleanup(func() { _ = pool.Close() })
 		return pool
 	}
