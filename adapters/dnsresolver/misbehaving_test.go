@@ -24,20 +24,20 @@ func codeHandler(code int) wire.Handler {
 	})
 }
 
-// silentHandler is a server that does not answer.
+// silentHandler is the handler of a server that does not answer.
 var silentHandler = wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) {})
 
-// changingHandler returns a server of the standard zone that changes each answer.
+// changingHandler returns the handler of a server of standardZone. change changes each answer.
 func changingHandler(t *testing.T, change func(msg, q *wire.Msg)) wire.Handler {
-	s := newServer(t, standardZone)
+	server := newServer(t, standardZone)
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
-		m := s.answer(w, q)
-		change(m, q)
-		_ = w.WriteMsg(m)
+		msg := server.answer(w, q)
+		change(msg, q)
+		_ = w.WriteMsg(msg)
 	})
 }
 
-// changeForType limits a change to the answers for one type.
+// changeForType returns a function that applies change only to answers for qtype.
 func changeForType(qtype uint16, change func(msg, q *wire.Msg)) func(msg, q *wire.Msg) {
 	return func(msg, q *wire.Msg) {
 		if q.Question[0].Qtype == qtype {
@@ -53,11 +53,11 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 		msg.Ns = []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: ".", Rrtype: wire.TypeNS, Class: wire.ClassINET}, Ns: "a.root-servers.net."}}
 	}
 	for _, tc := range []struct {
-		name   string
-		second wire.Handler
-		state  dns.ServerState
-		reason string
-		warns  []string
+		name         string
+		secondServer wire.Handler
+		wantState    dns.ServerState
+		wantReason   string
+		wantWarnings []string
 	}{
 		{"refuses the zone", codeHandler(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"fails", codeHandler(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
@@ -90,33 +90,33 @@ func TestStateOfASecondServerIsReported(t *testing.T) {
 				msg.Answer[i].Header().Name = strings.ToUpper(rr.Header().Name)
 			}
 		}), dns.ServerOK, "", nil},
-		{"answers with another id", changingHandler(t, func(msg, _ *wire.Msg) { msg.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"answers another question", changingHandler(t, func(msg, _ *wire.Msg) { msg.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
-		{"sends the question back", changingHandler(t, func(msg, _ *wire.Msg) { msg.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers with a wrong id", changingHandler(t, func(msg, _ *wire.Msg) { msg.Id++ }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"answers a different question", changingHandler(t, func(msg, _ *wire.Msg) { msg.Question[0].Name = "other.test." }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"sends the question back instead of an answer", changingHandler(t, func(msg, _ *wire.Msg) { msg.Response = false }), dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			env := newFixture(t, delegation)
 			env.startServer("127.0.0.2", newServer(t, standardZone))
-			if tc.second != nil {
-				env.startServer("127.0.0.3", tc.second)
+			if tc.secondServer != nil {
+				env.startServer("127.0.0.3", tc.secondServer)
 			}
-			check := func() error {
+			checkRead := func() error {
 				got := env.read("example.test")
-				if len(got.Servers) != 2 || got.Servers[1].State != tc.state || got.Reason != tc.reason || got.Complete != (tc.reason == "") {
-					return fmt.Errorf("got %v, reason %q, complete %v; want %s, %q", got.Servers, got.Reason, got.Complete, tc.state, tc.reason)
+				if len(got.Servers) != 2 || got.Servers[1].State != tc.wantState || got.Reason != tc.wantReason || got.Complete != (tc.wantReason == "") {
+					return fmt.Errorf("got %v, reason %q, complete %v; want %s, %q", got.Servers, got.Reason, got.Complete, tc.wantState, tc.wantReason)
 				}
-				if diff := cmp.Diff(tc.warns, got.Warnings); diff != "" {
-					return errors.New(diff)
+				if diff := cmp.Diff(tc.wantWarnings, got.Warnings); diff != "" {
+					return errors.New("the warnings (-want +got): " + diff)
 				}
-				if tc.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
-					return fmt.Errorf("the MX records are missing: %v", got.Sets)
+				if tc.wantReason == "" && len(values(got, "example.test", dns.MX)) != 2 {
+					return fmt.Errorf("got the sets %v, want two MX records", got.Sets)
 				}
 				return nil
 			}
-			if tc.state == dns.ServerUnreachable {
-				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return check() })
-			} else if err := check(); err != nil {
+			if tc.wantState == dns.ServerUnreachable {
+				eachTimeout(t, func(timeout time.Duration) error { env.questionTimeout = timeout; return checkRead() })
+			} else if err := checkRead(); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -128,30 +128,32 @@ func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 	env.startServer("127.0.0.2", codeHandler(wire.RcodeRefused))
 	got := env.read("example.test")
 	if got.Complete || got.Reason != "no_authoritative_answer" {
-		t.Fatalf("got complete %v, reason %q, want no_authoritative_answer", got.Complete, got.Reason)
+		t.Fatalf("got complete %v, reason %q; want an incomplete read with the reason no_authoritative_answer", got.Complete, got.Reason)
 	}
 }
 
+// TestStrayPacketsAreIgnored uses a server whose answers arrive after three stray packets: one from a
+// different address, one that is not a DNS message, and one with a wrong id.
 func TestStrayPacketsAreIgnored(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, standardZone)
-	otherSocket, err := net.ListenPacket("udp", "127.0.0.8:0")
+	server := newServer(t, standardZone)
+	foreignSocket, err := net.ListenPacket("udp", "127.0.0.8:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer otherSocket.Close()
+	defer foreignSocket.Close()
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
-		m := s.answer(w, q)
-		forged := m.Copy()
+		msg := server.answer(w, q)
+		forged := msg.Copy()
 		forged.Answer = []wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: q.Question[0].Name, Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: []string{"forged"}}}
 		if w.RemoteAddr().Network() == "udp" {
 			packet, _ := forged.Pack()
-			_, _ = otherSocket.WriteTo(packet, w.RemoteAddr())
+			_, _ = foreignSocket.WriteTo(packet, w.RemoteAddr())
 			_, _ = w.Write([]byte{1, 2, 3})
 		}
 		forged.Id++
 		_ = w.WriteMsg(forged)
-		_ = w.WriteMsg(m)
+		_ = w.WriteMsg(msg)
 	}))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	got := env.read("example.test")
@@ -177,16 +179,16 @@ func TestLongAnswersAreReadByTCP(t *testing.T) {
 }
 
 func TestBlockedTCPIsAWarning(t *testing.T) {
-	s := newServer(t, standardZone)
+	server := newServer(t, standardZone)
 	udpOnly := wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
-		m := s.answer(w, q)
+		msg := server.answer(w, q)
 		if q.Question[0].Qtype == wire.TypeMX {
 			if w.RemoteAddr().Network() == "tcp" {
 				return
 			}
-			m.Truncated, m.Answer = true, nil
+			msg.Truncated, msg.Answer = true, nil
 		}
-		_ = w.WriteMsg(m)
+		_ = w.WriteMsg(msg)
 	})
 	t.Parallel()
 	env := newFixture(t, delegation)
@@ -196,7 +198,7 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 		env.questionTimeout = timeout
 		got := env.read("example.test")
 		if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
-			return fmt.Errorf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
+			return fmt.Errorf("got the reason %q, warnings %v, MX %v; want type_unknown, tcp_blocked and no MX", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
 		}
 		return nil
 	})
@@ -205,7 +207,7 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 func TestTooManyRecordsAreRefused(t *testing.T) {
 	var records strings.Builder
 	records.WriteString(standardZone)
-	for i := range 501 {
+	for i := range 501 { // the limit is 500 records of a name and type
 		fmt.Fprintf(&records, "example.test. 300 IN MX %d m%d.example.net.\n", i, i)
 	}
 	env := newFixture(t, delegation)
@@ -219,18 +221,18 @@ func TestValuesThatOneServerLacksAreNotReturned(t *testing.T) {
 	newRecords := standardZone + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.2", newServer(t, newRecords))
-	lagging := newServer(t, standardZone)
-	env.startServer("127.0.0.3", lagging)
-	r := env.reader()
-	got, err := r.Read(t.Context(), "ann", "example.test")
+	laggingServer := newServer(t, standardZone)
+	env.startServer("127.0.0.3", laggingServer)
+	reader := env.reader()
+	got, err := reader.Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
 		t.Fatal(diff)
 	}
-	lagging.replace(newServer(t, newRecords).records)
-	if got, err = r.Read(t.Context(), "ann", "example.test"); err != nil {
+	laggingServer.replace(newServer(t, newRecords).records)
+	if got, err = reader.Read(t.Context(), "ann", "example.test"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"MS=ms1", "v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
@@ -249,18 +251,20 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Reason != "no_authoritative_answer" || !slices.Equal(got.Warnings, []string{"ns_address_forbidden"}) || got.Servers[0].State != dns.ServerBlocked || len(privateServer.counts()) > 0 {
-		t.Fatalf("got %q, %v; the private server was asked %v, want nothing", got.Reason, got.Servers, privateServer.counts())
+		t.Fatalf("got the reason %q, warnings %v, servers %v; the private server was asked %v; want no_authoritative_answer, ns_address_forbidden, a blocked server and no question", got.Reason, got.Warnings, got.Servers, privateServer.counts())
 	}
 }
 
+// TestReadEndsAtTheTimeout uses a silent server, and a server that answers only the question for the
+// SOA record.
 func TestReadEndsAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.2", silentHandler)
-	s := newServer(t, standardZone)
+	server := newServer(t, standardZone)
 	env.startServer("127.0.0.3", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeSOA {
-			s.ServeDNS(w, q)
+			server.ServeDNS(w, q)
 		}
 	}))
 	eachTimeout(t, func(timeout time.Duration) error {
@@ -268,7 +272,7 @@ func TestReadEndsAtTheTimeout(t *testing.T) {
 		options.Timeout = timeout
 		got, err := dnsresolver.New(options).Read(t.Context(), "ann", "example.test")
 		if err != nil || got.Complete || got.Reason != "read_deadline" {
-			return fmt.Errorf("got complete %v, reason %q, %v; want read_deadline", got.Complete, got.Reason, err)
+			return fmt.Errorf("got complete %v, reason %q, %v; want an incomplete read with the reason read_deadline", got.Complete, got.Reason, err)
 		}
 		return nil
 	})

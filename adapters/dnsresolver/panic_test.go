@@ -13,15 +13,15 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// TestPanicOfASharedReadReachesItsCallers checks that a panic in the goroutine of a read continues
-// in each caller that waits for the read. The next caller must start a new read.
+// TestPanicOfASharedReadReachesItsCallers checks that a panic of a read continues in each caller that
+// waits for the read. The next caller must start a new read.
 func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared sharedReads
 		read := func(panicking bool) error {
 			return panics.Catch(func() error {
 				_, err := shared.readShared(t.Context(), readKey{name: "example.test"}, time.Minute, func(context.Context) dns.ZoneRead {
-					time.Sleep(time.Second)
+					time.Sleep(time.Second) // until both callers wait
 					if panicking {
 						panic("the answer was not expected")
 					}
@@ -36,11 +36,11 @@ func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 		}
 		for range 2 {
 			if err := <-readErrs; err == nil || !strings.Contains(err.Error(), "TestPanicOfASharedRead") {
-				t.Errorf("got %v, want the panic of the read", err)
+				t.Errorf("got %v, want the panic of the read with its stack", err)
 			}
 		}
 		if err := read(false); err != nil {
-			t.Errorf("the next read: %v", err)
+			t.Errorf("the next read: got %v, want success", err)
 		}
 	})
 }

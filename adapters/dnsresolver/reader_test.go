@@ -25,7 +25,6 @@ func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.startServers(standardZone)
 	got := env.read("Example.test.")
-	got.At = got.At.Truncate(0)
 	want := dns.ZoneRead{
 		Domain: "example.test", Zone: "example.test", Complete: true, At: got.At,
 		Delegation: []string{"ns1.example.test", "ns2.example.test"},
@@ -48,10 +47,11 @@ func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 	}
 }
 
+// TestReadAsksOnlyTheListedQuestions checks the number of questions to one of two servers.
 func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, standardZone)
-	env.startServer("127.0.0.2", s)
+	server := newServer(t, standardZone)
+	env.startServer("127.0.0.2", server)
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	env.read("example.test")
 	want := map[string]int{
@@ -63,16 +63,16 @@ func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 		"autodiscover.example.test. A": 1, "autodiscover.example.test. AAAA": 1,
 		"nobody.example.test. TXT": 1, "nobody._domainkey.example.test. TXT": 1,
 	}
-	if diff := cmp.Diff(want, askedQuestions(s)); diff != "" {
+	if diff := cmp.Diff(want, askedQuestions(server)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// askedQuestions returns the questions that a server received, with their counts. It replaces the
-// random label of a wildcard probe by "nobody".
-func askedQuestions(s *recordServer) map[string]int {
+// askedQuestions returns how often a server received each question. It replaces the random label of
+// a wildcard probe by "nobody".
+func askedQuestions(server *recordServer) map[string]int {
 	counts := map[string]int{}
-	for question, n := range s.counts() {
+	for question, n := range server.counts() {
 		if firstLabel, remainder, _ := strings.Cut(question, "."); strings.HasPrefix(firstLabel, "tenantry-") {
 			question = "nobody." + remainder
 		}
@@ -83,8 +83,8 @@ func askedQuestions(s *recordServer) map[string]int {
 
 func TestFreshDomainNeedsEightQuestions(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, emptyZone)
-	env.startServer("127.0.0.2", s)
+	server := newServer(t, emptyZone)
+	env.startServer("127.0.0.2", server)
 	env.startServer("127.0.0.3", newServer(t, emptyZone))
 	if got := env.read("example.test"); !got.Complete || got.Warnings != nil {
 		t.Fatalf("got the reason %q and the warnings %v, want a complete read", got.Reason, got.Warnings)
@@ -93,20 +93,20 @@ func TestFreshDomainNeedsEightQuestions(t *testing.T) {
 		"example.test. SOA": 1, "example.test. NS": 1, "example.test. MX": 1, "example.test. TXT": 1, "_dmarc.example.test. TXT": 1,
 		"selector1._domainkey.example.test. CNAME": 1, "selector2._domainkey.example.test. CNAME": 1, "autodiscover.example.test. CNAME": 1,
 	}
-	if diff := cmp.Diff(want, askedQuestions(s)); diff != "" {
+	if diff := cmp.Diff(want, askedQuestions(server)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// TestNoWildcardProbeAfterAMissingName checks that the reader does not look for a wildcard after a
-// name was missing. A missing name proves that no wildcard covers it.
+// TestNoWildcardProbeAfterAMissingName checks that the reader sends no wildcard probe if one of the
+// names does not exist. A name that does not exist proves that no wildcard covers it.
 func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, emptyZone+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
-	env.startServer("127.0.0.2", s)
-	env.startServer("127.0.0.3", s)
+	server := newServer(t, emptyZone+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
+	env.startServer("127.0.0.2", server)
+	env.startServer("127.0.0.3", server)
 	env.read("example.test")
-	for question := range askedQuestions(s) {
+	for question := range askedQuestions(server) {
 		if strings.HasPrefix(question, "nobody.") {
 			t.Errorf("the server was asked for %s, want no wildcard probe", question)
 		}
@@ -114,20 +114,20 @@ func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 }
 
 // TestAddressesOfFailedServersAreNotCached checks that the next read finds a server that moved to a
-// new address.
+// new address after it did not answer.
 func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 	// The server names are outside the zone, so that no glue is used.
 	renameServers := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
-	before := renameServers.Replace(delegation)
-	env := newFixture(t, before)
+	delegationBefore := renameServers.Replace(delegation)
+	env := newFixture(t, delegationBefore)
 	env.startServer("127.0.0.2", newServer(t, renameServers.Replace(standardZone)))
-	r := env.reader()
-	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || got.Reason != "single_server_answered" {
+	reader := env.reader()
+	if got, err := reader.Read(t.Context(), "ann", "example.test"); err != nil || got.Reason != "single_server_answered" {
 		t.Fatalf("got the reason %q, %v, want single_server_answered", got.Reason, err)
 	}
-	env.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
+	env.resolver.replace(newServer(t, strings.ReplaceAll(delegationBefore, "127.0.0.3", "127.0.0.4")).records)
 	env.startServer("127.0.0.4", newServer(t, renameServers.Replace(standardZone)))
-	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
+	if got, err := reader.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 		t.Fatalf("got the reason %q, %v, want a complete read", got.Reason, err)
 	}
 }
@@ -146,18 +146,18 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 }
 
 func TestReadSaysWhyAZoneWasNotFound(t *testing.T) {
-	root := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
-	for _, tc := range []struct{ name, resolver, domain, reason string }{
-		{"the domain is not registered", root, "example.test", "not_delegated"},
+	parentSOA := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
+	for _, tc := range []struct{ name, resolverRecords, domain, wantReason string }{
+		{"the domain is not registered", parentSOA, "example.test", "not_delegated"},
 		{"the resolver has no records", "", "example.test", "not_delegated"},
-		{"the zone lists no name servers", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\n", "example.test", "no_authoritative_answer"},
-		{"name servers without an address", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\nexample.test. 300 IN NS ns.nowhere.test.\n", "example.test", "no_authoritative_answer"},
-		{"the name is not a domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
+		{"the zone lists no name servers", parentSOA + "example.test. 300 IN SOA a. b. 1 1 1 1 1\n", "example.test", "no_authoritative_answer"},
+		{"name servers without an address", parentSOA + "example.test. 300 IN SOA a. b. 1 1 1 1 1\nexample.test. 300 IN NS ns.nowhere.test.\n", "example.test", "no_authoritative_answer"},
+		{"a label of the name is too long", parentSOA, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := newFixture(t, tc.resolver).read(tc.domain)
-			if got.Complete || got.Reason != tc.reason || len(got.Sets) > 0 {
-				t.Fatalf("got complete %v, reason %q, sets %v; want reason %q", got.Complete, got.Reason, got.Sets, tc.reason)
+			got := newFixture(t, tc.resolverRecords).read(tc.domain)
+			if got.Complete || got.Reason != tc.wantReason || len(got.Sets) > 0 {
+				t.Fatalf("got complete %v, reason %q, sets %v; want an incomplete read without sets and with the reason %q", got.Complete, got.Reason, got.Sets, tc.wantReason)
 			}
 		})
 	}
@@ -188,63 +188,64 @@ func TestCancelledReadReturnsTheContextsError(t *testing.T) {
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
 	if _, err := env.reader().Read(ctx, "ann", "example.test"); !errors.Is(err, context.Canceled) {
-		t.Fatalf("got %v, want the error of the cancelled context", err)
+		t.Fatalf("got %v, want %v", err, context.Canceled)
 	}
 }
 
 func TestConcurrentReadsAreShared(t *testing.T) {
 	env := newFixture(t, delegation)
-	s, asked, hold := newServer(t, standardZone), make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	server := newServer(t, standardZone)
+	asked, released := make(chan struct{}), make(chan struct{})
+	var firstQuestion sync.Once
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
-		once.Do(func() { close(asked); <-hold })
-		s.ServeDNS(w, q)
+		firstQuestion.Do(func() { close(asked); <-released })
+		server.ServeDNS(w, q)
 	}))
 	env.startServer("127.0.0.3", newServer(t, standardZone))
-	r := env.reader()
-	var wg sync.WaitGroup
+	reader := env.reader()
+	var running sync.WaitGroup
 	read := func() {
-		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
+		if got, err := reader.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 			t.Errorf("got the reason %q, %v, want a complete read", got.Reason, err)
 		}
 	}
-	wg.Go(read)
+	running.Go(read)
 	<-asked
-	cancelled, cancel := context.WithCancel(t.Context())
+	cancelledCtx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Read(cancelled, "ann", "example.test"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want the error of the cancelled context", err)
+	if _, err := reader.Read(cancelledCtx, "ann", "example.test"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a read with a cancelled context: got %v, want %v", err, context.Canceled)
 	}
-	wg.Go(read)
-	dnsresolver.WaitForReaders(r, "example.test", 2)
-	close(hold)
-	wg.Wait()
-	if n := s.count("example.test. MX"); n != 1 {
-		t.Fatalf("the server was asked %d times, want once", n)
+	running.Go(read)
+	dnsresolver.WaitForReaders(reader, "example.test", 2)
+	close(released)
+	running.Wait()
+	if n := server.count("example.test. MX"); n != 1 {
+		t.Fatalf("the server was asked for the MX records %d times, want once", n)
 	}
 }
 
 func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
 	env := newFixture(t, delegation)
-	s := newServer(t, standardZone)
-	env.startServer("127.0.0.2", s)
+	server := newServer(t, standardZone)
+	env.startServer("127.0.0.2", server)
 	env.startServer("127.0.0.3", newServer(t, standardZone))
-	r := env.reader()
+	reader := env.reader()
 	for range 2 {
-		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
+		if got, err := reader.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 			t.Fatalf("got the reason %q, %v, want a complete read", got.Reason, err)
 		}
 	}
 	if n := env.resolver.count("example.test. NS"); n != 1 {
-		t.Errorf("the resolver was asked %d times, want once", n)
+		t.Errorf("the resolver was asked for the NS records %d times, want once", n)
 	}
-	if n := s.count("example.test. MX"); n != 2 {
-		t.Errorf("the server was asked %d times, want twice", n)
+	if n := server.count("example.test. MX"); n != 2 {
+		t.Errorf("the server was asked for the MX records %d times, want twice", n)
 	}
 }
 
-// TestRotatingAddressesStayInTheRead checks that a name whose addresses differ in each answer keeps
-// its addresses. Without them, a plan would create a record at a name that is in use.
+// TestRotatingAddressesStayInTheRead checks a name for which two servers return different addresses.
+// The read must contain an address. Otherwise a plan would create a record at a name that is in use.
 func TestRotatingAddressesStayInTheRead(t *testing.T) {
 	const address = "autodiscover.example.test. 300 IN A 192.0.2.7"
 	env := newFixture(t, delegation)
@@ -252,7 +253,7 @@ func TestRotatingAddressesStayInTheRead(t *testing.T) {
 	env.startServer("127.0.0.3", newServer(t, strings.ReplaceAll(standardZone, address, "autodiscover.example.test. 60 IN A 192.0.2.8")))
 	got := env.read("example.test")
 	if !got.Complete {
-		t.Fatalf("not complete: %s", got.Reason)
+		t.Fatalf("got the reason %q, want a complete read", got.Reason)
 	}
 	want := dns.RRSet{Name: "autodiscover.example.test", Type: dns.A, TTL: 60, Values: []string{"192.0.2.7"}}
 	if diff := cmp.Diff(want, dns.Find(got.Sets, want.Name, want.Type)); diff != "" {

@@ -34,6 +34,7 @@ func newPowerDNS(t testing.TB) powerDNS {
 
 func (p powerDNS) addr() string { return p.DNS }
 
+// load creates a zone with these records through the HTTP API.
 func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
 	t.Helper()
 	type record struct {
@@ -48,13 +49,13 @@ func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
 	var sets []*rrset
 	setByKey := map[string]*rrset{}
 	for _, rr := range records {
-		h := rr.Header()
-		k := h.Name + wire.TypeToString[h.Rrtype]
-		if setByKey[k] == nil {
-			setByKey[k] = &rrset{Name: h.Name, Type: wire.TypeToString[h.Rrtype], TTL: h.Ttl}
-			sets = append(sets, setByKey[k])
+		header := rr.Header()
+		key := header.Name + wire.TypeToString[header.Rrtype]
+		if setByKey[key] == nil {
+			setByKey[key] = &rrset{Name: header.Name, Type: wire.TypeToString[header.Rrtype], TTL: header.Ttl}
+			sets = append(sets, setByKey[key])
 		}
-		setByKey[k].Records = append(setByKey[k].Records, record{strings.TrimPrefix(rr.String(), h.String())})
+		setByKey[key].Records = append(setByKey[key].Records, record{strings.TrimPrefix(rr.String(), header.String())})
 	}
 	body, err := json.Marshal(map[string]any{"name": zone + ".", "kind": "Native", "nameservers": []string{}, "soa_edit_api": "", "rrsets": sets})
 	if err != nil {
@@ -91,20 +92,21 @@ func newBIND(t testing.TB, zones ...string) bind {
 
 func (b bind) addr() string { return b.Addr }
 
+// load adds these records to a zone by a dynamic update.
 func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 	t.Helper()
 	msg := new(wire.Msg).SetUpdate(zone + ".")
 	msg.Insert(records)
 	msg.SetTsig(wire.Fqdn(b.Key), wire.HmacSHA256, 300, time.Now().Unix())
-	client := &wire.Client{Net: "tcp", Timeout: time.Minute, TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
-	a, _, err := client.ExchangeContext(t.Context(), msg, b.Addr)
-	if err != nil || a.Rcode != wire.RcodeSuccess {
-		t.Fatalf("the update of %s: %v, %v, want success", zone, a, err)
+	client := &wire.Client{Net: "tcp", Timeout: hangTimeout, TsigSecret: map[string]string{wire.Fqdn(b.Key): b.Secret}}
+	answer, _, err := client.ExchangeContext(t.Context(), msg, b.Addr)
+	if err != nil || answer.Rcode != wire.RcodeSuccess {
+		t.Fatalf("updating the zone %s: got %v, %v, want success", zone, answer, err)
 	}
 }
 
-// forwardTo returns a handler that forwards questions to a real server and returns its answer
-// unchanged. It is needed because all servers of a fixture share one port.
+// forwardTo returns a handler that forwards each question to a real server and sends back the answer
+// unchanged. The real server cannot be used directly, because all servers of a fixture share one port.
 func forwardTo(address string) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		packet, err := q.Pack()
@@ -144,9 +146,9 @@ func forwardTo(address string) wire.Handler {
 }
 
 // newRealServersFixture returns a fixture whose resolver delegates the zone to 127.0.0.2 and
-// 127.0.0.3. The test starts the servers there. resolverRecords are further records of the
+// 127.0.0.3. The test starts servers at these addresses. resolverRecords are further records of the
 // resolver.
-func newRealServersFixture(t testing.TB, zone string, resolverRecords string) *fixture {
+func newRealServersFixture(t testing.TB, zone, resolverRecords string) *fixture {
 	return newFixture(t, fmt.Sprintf(`
 %[1]s. 300 IN SOA ns1.provider.example. hostmaster.provider.example. 7 3600 600 86400 60
 %[1]s. 300 IN NS ns1.provider.example.

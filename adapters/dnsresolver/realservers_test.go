@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// apexRecords returns the SOA and NS records of a zone, as the real servers have them.
+// apexRecords returns the SOA and NS records of a zone with the name servers of
+// newRealServersFixture.
 func apexRecords(zone string, serial int) string {
 	return fmt.Sprintf(`%[1]s. 3600 IN SOA ns1.provider.example. hostmaster.provider.example. %[2]d 3600 600 604800 60
 %[1]s. 3600 IN NS ns1.provider.example.
@@ -24,7 +25,7 @@ func apexRecords(zone string, serial int) string {
 `, zone, serial)
 }
 
-// parseRecords parses a zone file in which @ stands for the zone.
+// parseRecords parses the text of a zone file. @ stands for the zone.
 func parseRecords(t testing.TB, zone, text string) []wire.RR {
 	t.Helper()
 	var records []wire.RR
@@ -48,18 +49,18 @@ type expectation struct {
 }
 
 // difference returns how a read differs from the expectation, or "".
-func (v expectation) difference(s dns.ZoneRead) string {
-	if len(s.Servers) != 2 || s.Complete != (s.Reason == "") {
-		return fmt.Sprintf("got the servers %v, complete %v, reason %q", s.Servers, s.Complete, s.Reason)
+func (want expectation) difference(zoneRead dns.ZoneRead) string {
+	if len(zoneRead.Servers) != 2 || zoneRead.Complete != (zoneRead.Reason == "") {
+		return fmt.Sprintf("got the servers %v, complete %v, reason %q; want two servers, and a reason only for an incomplete read", zoneRead.Servers, zoneRead.Complete, zoneRead.Reason)
 	}
-	got := expectation{s.Reason, s.Warnings, [2]dns.ServerState{s.Servers[0].State, s.Servers[1].State}, s.ServersAgreeing()}
-	return cmp.Diff(v, got, cmp.AllowUnexported(expectation{}))
+	got := expectation{zoneRead.Reason, zoneRead.Warnings, [2]dns.ServerState{zoneRead.Servers[0].State, zoneRead.Servers[1].State}, zoneRead.ServersAgreeing()}
+	return cmp.Diff(want, got, cmp.AllowUnexported(expectation{}))
 }
 
-func (v expectation) requireMatch(t testing.TB, s dns.ZoneRead) {
+func (want expectation) requireMatch(t testing.TB, zoneRead dns.ZoneRead) {
 	t.Helper()
-	if diff := v.difference(s); diff != "" {
-		t.Error(diff)
+	if diff := want.difference(zoneRead); diff != "" {
+		t.Errorf("the read differs (-want +got):\n%s", diff)
 	}
 }
 
@@ -77,14 +78,14 @@ _dmarc TXT "v=DMARC1; p=none"
 // or fail.
 func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	server1, server2 := newPowerDNS(t), newPowerDNS(t)
-	const none = "none"
+	const noZone = "none"
 	for i, tc := range []struct {
 		name string
-		// first and second are the records of the two servers. If second is empty, the second
-		// server has the records of first. "none" stands for a server without the zone.
-		first, second string
-		serial        int // SOA serial of the second server
-		want          expectation
+		// records1 and records2 are the records of server1 and server2. If records2 is empty,
+		// server2 has records1. noZone stands for a server without the zone.
+		records1, records2 string
+		serial             int // SOA serial of server2; server1 has 7
+		want               expectation
 	}{
 		{"the same records", mailRecords, "", 7, bothAgree},
 		{"a fresh zone", "", "", 7, bothAgree},
@@ -94,26 +95,26 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 		{"a text split into different strings", `@ TXT "v=spf1 -all"` + "\n", `@ TXT "v=spf1" " -all"` + "\n", 7, bothAgree},
 		{"names in upper case", "@ MX 0 m.test.\n", "@ MX 0 M.Test.\n", 7, bothAgree},
 		{"addresses that rotate", "autodiscover A 192.0.2.1\n", "autodiscover A 192.0.2.2\n", 7, bothAgree},
-		{"the second server lags", mailRecords + "@ TXT new\n", mailRecords, 6, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"server2 lags", mailRecords + "@ TXT new\n", mailRecords, 6, expectation{"servers_disagree", nil, bothOK, 1}},
 		{"the same serial with different records", mailRecords + "@ TXT new\n", mailRecords, 7, expectation{"servers_disagree", []string{"multi_provider"}, bothOK, 1}},
 		{"a different MX", "@ MX 0 a.test.\n", "@ MX 0 b.test.\n", 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"a selector that only the first server has", mailRecords + "selector1._domainkey CNAME k.test.\n", mailRecords, 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"an address that only the first server has", mailRecords + "autodiscover AAAA 2001:db8::1\n", mailRecords, 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"the second does not have the zone", mailRecords, none, 7,
+		{"a selector that only server1 has", mailRecords + "selector1._domainkey CNAME k.test.\n", mailRecords, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"an address that only server1 has", mailRecords + "autodiscover AAAA 2001:db8::1\n", mailRecords, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"server2 does not have the zone", mailRecords, noZone, 7,
 			expectation{"single_server_answered", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerOK, dns.ServerLame}, 1}},
-		{"neither has the zone", none, none, 7,
+		{"no server has the zone", noZone, noZone, 7,
 			expectation{"no_authoritative_answer", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerLame, dns.ServerLame}, 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			zone := fmt.Sprintf("zone-%d.test", i)
-			if tc.second == "" {
-				tc.second = tc.first
+			if tc.records2 == "" {
+				tc.records2 = tc.records1
 			}
-			if tc.first != none {
-				server1.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tc.first))
+			if tc.records1 != noZone {
+				server1.load(t, zone, parseRecords(t, zone, apexRecords(zone, 7)+tc.records1))
 			}
-			if tc.second != none {
-				server2.load(t, zone, parseRecords(t, zone, apexRecords(zone, tc.serial)+tc.second))
+			if tc.records2 != noZone {
+				server2.load(t, zone, parseRecords(t, zone, apexRecords(zone, tc.serial)+tc.records2))
 			}
 			env := newRealServersFixture(t, zone, "")
 			env.startServer("127.0.0.2", forwardTo(server1.addr()))
@@ -121,9 +122,9 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 			tc.want.requireMatch(t, env.read(zone))
 		})
 	}
-	t.Run("the second is stopped", func(t *testing.T) {
+	t.Run("server2 is stopped", func(t *testing.T) {
 		server2.Stop()
-		env := newRealServersFixture(t, "zone-0.test", "")
+		env := newRealServersFixture(t, "zone-0.test", "") // the zone of the first case
 		env.startServer("127.0.0.2", forwardTo(server1.addr()))
 		env.startServer("127.0.0.3", forwardTo(server2.addr()))
 		want := expectation{"single_server_answered", []string{"server_unreachable"}, [2]dns.ServerState{dns.ServerOK, dns.ServerUnreachable}, 1}
@@ -138,15 +139,15 @@ func TestDifferencesBetweenTwoPowerDNSServersAreReported(t *testing.T) {
 	})
 }
 
-// setsOf returns the sets of a ZoneRead as text, without the SOA and NS of the zone. Synthesised
-// sets begin with *.
-func setsOf(s dns.ZoneRead) []string {
+// setsOf returns a line of text for each set of a ZoneRead, without the SOA and NS of the zone. The
+// lines of synthesised sets begin with *.
+func setsOf(zoneRead dns.ZoneRead) []string {
 	var lines []string
-	for _, set := range s.Sets {
-		if set.Name == s.Zone && (set.Type == dns.NS || set.Type == dns.SOA) {
+	for _, set := range zoneRead.Sets {
+		if set.Name == zoneRead.Zone && (set.Type == dns.NS || set.Type == dns.SOA) {
 			continue
 		}
-		line := fmt.Sprintf("%s %s %s", strings.TrimSuffix(strings.TrimSuffix(set.Name, s.Zone), "."), set.Type, strings.Join(set.Values, " | "))
+		line := fmt.Sprintf("%s %s %s", strings.TrimSuffix(strings.TrimSuffix(set.Name, zoneRead.Zone), "."), set.Type, strings.Join(set.Values, " | "))
 		if set.Synthesised {
 			line = "* " + line
 		}
@@ -156,7 +157,7 @@ func setsOf(s dns.ZoneRead) []string {
 	return lines
 }
 
-// TestPowerDNSAndBINDLeadToTheSameSets reads zones that both servers serve. The answers of both
+// TestPowerDNSAndBINDLeadToTheSameSets reads zones that PowerDNS and BIND serve. The answers of both
 // servers must lead to the same sets.
 func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	var bigSet, bigSetText strings.Builder
@@ -201,7 +202,7 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 		{"an alias out of the zone", "_dmarc CNAME policy.vendor.test.\n", bothAgree, []string{"_dmarc CNAME policy.vendor.test", "_dmarc TXT v=DMARC1; p=vendor"}},
 		{"an alias to nothing", "_dmarc CNAME nothing\n", bothAgree, []string{"_dmarc CNAME nothing.@"}},
 		{"a loop of aliases", "_dmarc CNAME one\none CNAME _dmarc\n", bothAgree, []string{"_dmarc CNAME one.@"}},
-		{"empty non-terminal names", "x.selector1._domainkey TXT below\n", bothAgree, nil},
+		{"a name that exists only because a name below it exists", "x.selector1._domainkey TXT below\n", bothAgree, nil},
 		{"delegated keys", "_domainkey NS ns1.vendor.test.\n", bothAgree, []string{"_domainkey NS ns1.vendor.test"}},
 		{"a delegated policy that resolvers find", "_dmarc NS ns1.vendor.test.\n", bothAgree, []string{"_dmarc NS ns1.vendor.test", "_dmarc TXT v=DMARC1; p=delegated"}},
 		{"a null MX", "@ MX 0 .\n", bothAgree, []string{" MX 0 ."}},
@@ -228,14 +229,14 @@ func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 			}
 			slices.Sort(want)
 			if diff := cmp.Diff(want, setsOf(got)); diff != "" {
-				t.Error(diff)
+				t.Errorf("the sets differ (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestNamesBelowADNAMEAreFollowed checks zones with DNAME records. BIND answers with CNAMEs that it
-// synthesises from a DNAME.
+// TestNamesBelowADNAMEAreFollowed checks a zone with DNAME records. For a name below a DNAME, BIND
+// synthesises a CNAME in its answer.
 func TestNamesBelowADNAMEAreFollowed(t *testing.T) {
 	server := newBIND(t, "old.test", "new.test")
 	server.load(t, "old.test", parseRecords(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
@@ -253,14 +254,14 @@ func TestNamesBelowADNAMEAreFollowed(t *testing.T) {
 	}
 }
 
-// TestChildZoneAtTheSameServerIsFound checks that a child zone is found although the server also
-// serves the child zone and therefore sends no referral.
+// TestChildZoneAtTheSameServerIsFound checks that a child zone is found although its parent zone is
+// on the same server. Such a server sends no referral.
 func TestChildZoneAtTheSameServerIsFound(t *testing.T) {
-	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
+	for name, selectorRecord := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
 		t.Run(name, func(t *testing.T) {
 			server := newPowerDNS(t)
 			server.load(t, "up.test", parseRecords(t, "up.test", apexRecords("up.test", 7)))
-			server.load(t, "_domainkey.up.test", parseRecords(t, "_domainkey.up.test", apexRecords("_domainkey.up.test", 7)+selector))
+			server.load(t, "_domainkey.up.test", parseRecords(t, "_domainkey.up.test", apexRecords("_domainkey.up.test", 7)+selectorRecord))
 			env := newRealServersFixture(t, "up.test", "")
 			env.startServer("127.0.0.2", forwardTo(server.addr()))
 			env.startServer("127.0.0.3", forwardTo(server.addr()))
@@ -273,13 +274,15 @@ func TestChildZoneAtTheSameServerIsFound(t *testing.T) {
 	}
 }
 
+// TestSubdomainOfAWildcardIsMarkedAsSynthesised reads a subdomain that only the wildcard covers, and
+// a subdomain with records of its own.
 func TestSubdomainOfAWildcardIsMarkedAsSynthesised(t *testing.T) {
 	server := newPowerDNS(t)
 	server.load(t, "up.test", parseRecords(t, "up.test", apexRecords("up.test", 7)+"* MX 5 m.test.\nown MX 5 m.test.\nown TXT mine\n"))
 	env := newRealServersFixture(t, "up.test", "")
 	env.startServer("127.0.0.2", forwardTo(server.addr()))
 	env.startServer("127.0.0.3", forwardTo(server.addr()))
-	for name, want := range map[string][]string{"made": {"* made MX 5 m.test"}, "own": {"own MX 5 m.test", "own TXT mine"}} {
+	for name, want := range map[string][]string{"covered": {"* covered MX 5 m.test"}, "own": {"own MX 5 m.test", "own TXT mine"}} {
 		if diff := cmp.Diff(want, setsOf(env.read(name+".up.test"))); diff != "" {
 			t.Error(diff)
 		}

@@ -13,12 +13,12 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// TestSilentServerIsRemembered checks that a server that did not answer gets one attempt in each of
-// the next reads, until it answers. A cancelled read and a question that got no slot do not count
-// as a missing answer.
+// TestSilentServerIsRemembered checks that a server is asked with modeSilentServer after it did not
+// answer, and with modeServer after it answered again. A cancelled question and a question that got
+// no slot do not count as a missing answer.
 func TestSilentServerIsRemembered(t *testing.T) {
 	const hang = 4 * time.Minute // never reached: a closed port refuses at once, and the server answers
-	r := New(Options{UDPTimeout: hang, TCPTimeout: hang, Timeout: hang})
+	reader := New(Options{UDPTimeout: hang, TCPTimeout: hang, Timeout: hang})
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -28,24 +28,24 @@ func TestSilentServerIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(ctx context.Context) error {
-		_, err := r.askSOA(ctx, addr, question{"example.test", wire.TypeSOA})
+		_, err := reader.askSOA(ctx, addr, question{"example.test", wire.TypeSOA})
 		return err
 	}
 	cancelledCtx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := ask(cancelledCtx); err == nil || r.soaMode(addr) != modeServer {
-		t.Fatalf("after a cancelled question (%v), the mode is %+v, want modeServer", err, r.soaMode(addr))
+	if err := ask(cancelledCtx); err == nil || reader.soaMode(addr) != modeServer {
+		t.Fatalf("after a cancelled question (%v), the mode is %+v, want modeServer", err, reader.soaMode(addr))
 	}
-	occupy(t, r.client.serverSlots, "")
+	occupy(t, reader.client.serverSlots, "")
 	expiredCtx, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer cancel()
-	if err := ask(expiredCtx); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
-		t.Fatalf("after a question without a slot (%v), the mode is %+v, want modeServer", err, r.soaMode(addr))
+	if err := ask(expiredCtx); !errors.Is(err, errNoSlot) || reader.soaMode(addr) != modeServer {
+		t.Fatalf("after a question without a slot (%v), the mode is %+v, want modeServer", err, reader.soaMode(addr))
 	}
-	r.client.serverSlots = newSlots(maxServerQuestions)
+	reader.client.serverSlots = newSlots(maxServerQuestions)
 	for range 2 {
-		if err := ask(t.Context()); err == nil || r.soaMode(addr) != modeSilentServer {
-			t.Fatalf("after a question without an answer (%v), the mode is %+v, want modeSilentServer", err, r.soaMode(addr))
+		if err := ask(t.Context()); err == nil || reader.soaMode(addr) != modeSilentServer {
+			t.Fatalf("after a question without an answer (%v), the mode is %+v, want modeSilentServer", err, reader.soaMode(addr))
 		}
 	}
 	if conn, err = net.ListenPacket("udp", addr.String()); err != nil {
@@ -56,8 +56,8 @@ func TestSilentServerIsRemembered(t *testing.T) {
 	})}
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.ActivateAndServe() }()
-	if err := ask(t.Context()); err != nil || r.soaMode(addr) != modeServer {
-		t.Errorf("after an answer (%v), the mode is %+v, want modeServer", err, r.soaMode(addr))
+	if err := ask(t.Context()); err != nil || reader.soaMode(addr) != modeServer {
+		t.Errorf("after an answer (%v), the mode is %+v, want modeServer", err, reader.soaMode(addr))
 	}
 	if err := errors.Join(server.Shutdown(), <-stopped); err != nil {
 		t.Error(err)

@@ -11,39 +11,39 @@ import (
 )
 
 func TestCommandsDuringABatchFormTheNextBatch(t *testing.T) {
-	var rs redisSession
-	firstBatch, isFirst := rs.join(&command{})
+	var session redisSession
+	firstBatch, isFirst := session.join(&command{})
 	if !isFirst || firstBatch == nil {
-		t.Fatal("the first command does not start a batch")
+		t.Fatalf("the first command: got the batch %+v, first %v, want a new batch", firstBatch, isFirst)
 	}
-	nextBatch, isFirst := rs.join(&command{})
-	sameBatch, _ := rs.join(&command{})
+	nextBatch, isFirst := session.join(&command{})
+	sameBatch, _ := session.join(&command{})
 	if isFirst || nextBatch != sameBatch || nextBatch == firstBatch {
-		t.Fatal("later commands do not form one next batch")
+		t.Fatal("the second and the third command are not in one new batch")
 	}
-	if next := rs.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.wasAnswered || isDone(nextBatch) {
-		t.Fatalf("after the first batch, %+v is in flight", next)
+	if next := session.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.wasAnswered || isDone(nextBatch) {
+		t.Fatalf("after the first batch was answered, %+v is in flight, want the next batch with two commands", next)
 	}
-	if next := rs.completeBatch(); next != nil || !nextBatch.wasAnswered {
-		t.Fatalf("%+v is in flight, although no command waits", next)
+	if next := session.completeBatch(); next != nil || !nextBatch.wasAnswered {
+		t.Fatalf("after the next batch was answered, %+v is in flight, want no batch", next)
 	}
-	if _, isFirst := rs.join(&command{}); !isFirst {
-		t.Fatal("a command after the last batch does not start a batch")
+	if _, isFirst := session.join(&command{}); !isFirst {
+		t.Fatal("a command after all batches were answered does not start a batch")
 	}
 }
 
 func TestEndedSessionReleasesAllWaitingCallers(t *testing.T) {
-	var rs redisSession
-	firstBatch, _ := rs.join(&command{})
-	nextBatch, _ := rs.join(&command{})
-	if !rs.end() || rs.end() {
-		t.Error("end does not return true exactly once")
+	var session redisSession
+	firstBatch, _ := session.join(&command{})
+	nextBatch, _ := session.join(&command{})
+	if !session.end() || session.end() {
+		t.Error("two calls of end must return true, then false")
 	}
-	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.wasAnswered || nextBatch.wasAnswered || rs.isActive() {
-		t.Error("a caller still waits, or the session is active")
+	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.wasAnswered || nextBatch.wasAnswered || session.isActive() {
+		t.Error("after the end, a batch is not done or was answered, or the session is active")
 	}
-	if b, _ := rs.join(&command{}); b != nil || rs.completeBatch() != nil {
-		t.Error("an ended session accepts commands")
+	if b, _ := session.join(&command{}); b != nil || session.completeBatch() != nil {
+		t.Error("an ended session accepts a command, want no batch")
 	}
 }
 
@@ -60,29 +60,29 @@ func isDone(b *batch) bool {
 // answerTimeout. A timer that fires after the answer must do nothing.
 func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 	for name, tc := range map[string]struct {
-		answer time.Duration
-		active bool
+		answerAfter time.Duration
+		wantActive  bool
 	}{"in time": {49 * time.Millisecond, true}, "late": {51 * time.Millisecond, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cancelled, cancel := context.WithCancel(t.Context())
+				cancelledCtx, cancel := context.WithCancel(t.Context())
 				cancel() // so that Redis is not probed
-				rc := &redisCounters{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelled}
+				shared := &redisCounters{answerTimeout: 50 * time.Millisecond, log: slog.New(slog.DiscardHandler), ctx: cancelledCtx}
 				session := &redisSession{}
-				rc.session.Store(session)
+				shared.session.Store(session)
 				b, _ := session.join(&command{})
-				rc.startTimeout(session, b)
+				shared.startTimeout(session, b)
 				go func() {
-					<-time.After(tc.answer)
+					<-time.After(tc.answerAfter)
 					session.completeBatch()
 				}()
 				<-b.done
-				if b.wasAnswered != tc.active {
-					t.Errorf("the batch was answered: %v, want the opposite", b.wasAnswered)
+				if b.wasAnswered != tc.wantActive {
+					t.Errorf("the batch was answered: %v, want %v", b.wasAnswered, tc.wantActive)
 				}
 				<-time.After(time.Second)
-				if session.isActive() != tc.active {
-					t.Errorf("the session is active: %v, want the opposite", session.isActive())
+				if session.isActive() != tc.wantActive {
+					t.Errorf("the session is active: %v, want %v", session.isActive(), tc.wantActive)
 				}
 			})
 		})

@@ -21,10 +21,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // most tests spend their time waiting
+	_ = flag.Set("test.parallel", "8") // more than the processors, because most tests mostly wait
 	leaks.VerifyTestMain(m)
 }
 
+// openLimiter opens a limiter and closes it when the test ends.
 func openLimiter(t testing.TB, options limiter.Options) *limiter.Limiter {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), options)
@@ -60,7 +61,7 @@ func TestContract(t *testing.T) {
 		t.Parallel()
 		contract.Limiter(t, func(t *testing.T) ports.Limiter { return openLimiter(t, limiter.Options{}) })
 	})
-	t.Run("redis", func(t *testing.T) {
+	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t *testing.T) ports.Limiter {
@@ -76,7 +77,7 @@ func TestContract(t *testing.T) {
 			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))}}
 		})
 	})
-	t.Run("redis is stopped", func(t *testing.T) {
+	t.Run("Redis is stopped", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		server.Stop()
@@ -90,18 +91,18 @@ type roundRobin struct {
 	calls    atomic.Int64
 }
 
-func (rr *roundRobin) next() ports.Limiter { return rr.replicas[rr.calls.Add(1)%2] }
+func (r *roundRobin) next() ports.Limiter { return r.replicas[r.calls.Add(1)%2] }
 
-func (rr *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
-	return rr.next().Take(ctx, b)
+func (r *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	return r.next().Take(ctx, b)
 }
 
-func (rr *roundRobin) Remaining(ctx context.Context, b ratelimit.Bucket) int {
-	return rr.next().Remaining(ctx, b)
+func (r *roundRobin) Remaining(ctx context.Context, b ratelimit.Bucket) int {
+	return r.next().Remaining(ctx, b)
 }
 
-func (rr *roundRobin) Enter(ctx context.Context, name string, limit int) (func(), bool) {
-	return rr.next().Enter(ctx, name, limit)
+func (r *roundRobin) Enter(ctx context.Context, name string, limit int) (func(), bool) {
+	return r.next().Enter(ctx, name, limit)
 }
 
 func testBucket(limit int) ratelimit.Bucket {
@@ -111,25 +112,25 @@ func testBucket(limit int) ratelimit.Bucket {
 // countAllowed sends attempts requests to the replicas concurrently, and returns how many are
 // allowed.
 func countAllowed(attempts int, b ratelimit.Bucket, replicas ...ports.Limiter) int64 {
-	var n atomic.Int64
+	var allowed atomic.Int64
 	var running sync.WaitGroup
 	for i := range attempts {
 		running.Go(func() {
-			if v, _ := replicas[i%len(replicas)].Take(context.Background(), b); v.Allowed {
-				n.Add(1)
+			if verdict, _ := replicas[i%len(replicas)].Take(context.Background(), b); verdict.Allowed {
+				allowed.Add(1)
 			}
 		})
 	}
 	running.Wait()
-	return n.Load()
+	return allowed.Load()
 }
 
-// waitUntil waits until condition returns true. description says what the condition means.
+// waitUntil waits until condition returns true. description says in a failure what was awaited.
 func waitUntil(t testing.TB, description string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); !condition(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", hangTimeout, description)
+			t.Fatalf("after %s this is still not true: %s", hangTimeout, description)
 		}
 	}
 }
@@ -146,14 +147,14 @@ func BenchmarkTake(b *testing.B) {
 	for name, url := range map[string]string{"process": "", "redis": testserver.NewRedis(b).URL} {
 		b.Run(name, func(b *testing.B) {
 			l := openLimiter(b, limiter.Options{URL: url})
-			keys := make([]ratelimit.Bucket, 1000)
-			for i := range keys {
-				keys[i] = ratelimit.Bucket{Key: fmt.Sprint("account-", i), Limit: 600, Window: time.Minute}
+			buckets := make([]ratelimit.Bucket, 1000)
+			for i := range buckets {
+				buckets[i] = ratelimit.Bucket{Key: fmt.Sprint("account-", i), Limit: 600, Window: time.Minute}
 			}
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					l.Take(b.Context(), keys[i%len(keys)])
+					l.Take(b.Context(), buckets[i%len(buckets)])
 				}
 			})
 		})
@@ -162,18 +163,18 @@ func BenchmarkTake(b *testing.B) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 
-// TestReplicasCountTogether checks that two replicas share the limit of a bucket, and return the
-// same remaining wait.
+// TestReplicasCountTogether checks that two replicas share the limit of a bucket, and that both tell
+// a refused caller to wait until the same time.
 func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
 	replica1, replica2 := openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))
 	if n := countAllowed(500, testBucket(12), replica1, replica2); n != 12 {
-		t.Fatalf("%d requests passed, want 12", n)
+		t.Fatalf("%d requests were allowed, want 12", n)
 	}
 	began := time.Now()
-	a, _ := replica1.Take(t.Context(), testBucket(12))
-	b, _ := replica2.Take(t.Context(), testBucket(12))
-	if passed := a.RetryIn - b.RetryIn; a.Allowed || b.Allowed || passed < 0 || passed > time.Since(began)+time.Second {
-		t.Errorf("the replicas return %+v and %+v, want the same wait", a, b)
+	verdict1, _ := replica1.Take(t.Context(), testBucket(12))
+	verdict2, _ := replica2.Take(t.Context(), testBucket(12))
+	if passed := verdict1.RetryIn - verdict2.RetryIn; verdict1.Allowed || verdict2.Allowed || passed < 0 || passed > time.Since(began)+time.Second {
+		t.Errorf("the replicas return %+v and %+v, want two refusals with the same wait", verdict1, verdict2)
 	}
 }

@@ -11,25 +11,25 @@ import (
 )
 
 func TestUnusedBucketsAreDropped(t *testing.T) {
-	c, now := newCounters(), time.Duration(0)
-	c.clock = func() time.Duration { return now }
-	take := func(key string, window time.Duration) bool {
-		v, _ := c.take(ratelimit.Bucket{Key: key, Limit: 1, Window: window}, now)
-		return v.Allowed
+	buckets, now := newCounters(), time.Duration(0)
+	buckets.clock = func() time.Duration { return now }
+	isAllowed := func(key string, window time.Duration) bool {
+		verdict, _ := buckets.take(ratelimit.Bucket{Key: key, Limit: 1, Window: window}, now)
+		return verdict.Allowed
 	}
-	var next time.Duration // when the bucket "long" allows a request again
-	for second := range 4000 {
+	var nextAllowed time.Duration // when the bucket "long" allows a request again
+	for second := range 4000 {    // six windows of the bucket "long"
 		now = time.Duration(second) * time.Second
-		take(fmt.Sprint("passing by ", second), time.Minute)
-		if got, want := take("long", 10*time.Minute), now >= next; got != want {
-			t.Fatalf("after %s: allowed is %v, want %v", now, got, want)
+		isAllowed(fmt.Sprint("used once ", second), time.Minute)
+		if got, want := isAllowed("long", 10*time.Minute), now >= nextAllowed; got != want {
+			t.Fatalf("after %s, a request of the bucket \"long\" is allowed: %v, want %v", now, got, want)
 		}
-		if now >= next {
-			next = now + 10*time.Minute
+		if now >= nextAllowed {
+			nextAllowed = now + 10*time.Minute
 		}
 	}
 	// The maps current and previous each hold the keys of 600 s, with one key per second.
-	if n := len(c.current) + len(c.previous); n > 1300 {
+	if n := len(buckets.current) + len(buckets.previous); n > 1300 {
 		t.Errorf("%d buckets are kept, want at most 1300", n)
 	}
 }

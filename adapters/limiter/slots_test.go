@@ -16,8 +16,8 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
 	options := longTimeoutOptions(server)
-	// A lease is renewed after a third of its duration. On a busy machine the renewal may be late by
-	// two thirds.
+	// A lease is renewed after a third of its duration. On a busy machine the renewal may come up to
+	// 20 s late, two thirds of this lease.
 	options.Lease = 30 * time.Second
 	replica1, replica2, newcomer := openShared(t, options), openShared(t, options), openShared(t, options)
 	dying, err := limiter.Open(t.Context(), options)
@@ -28,21 +28,21 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 2) }
 	release, ok := enter(replica1)
 	if !ok {
-		t.Fatal("replica1 did not get a slot")
+		t.Fatal("replica1 got no slot, want the first of two")
 	}
 	if _, ok := enter(dying); !ok {
-		t.Fatal("the dying process did not get a slot")
+		t.Fatal("the dying process got no slot, want the second of two")
 	}
 	if _, ok := enter(replica2); ok {
-		t.Fatal("replica2 got a third slot, want at most two slots in use")
+		t.Fatal("replica2 got a third slot, want at most two")
 	}
 	if err := dying.Close(); err != nil { // stops renewing the lease
 		t.Fatal(err)
 	}
 	waitUntil(t, "the slot of the dead process is free", func() bool { _, ok := enter(replica2); return ok })
-	// The slot of replica1 is older than its lease now.
+	// The slot of replica1 has been in use for longer than a lease lasts without renewal.
 	if _, ok := enter(newcomer); ok {
-		t.Error("slots that are in use became free")
+		t.Error("the newcomer got a third slot, want replica1 and replica2 to keep theirs")
 	}
 	server.DeleteAllData(t)
 	waitUntil(t, "the slots in use are in Redis again", func() bool {
@@ -51,9 +51,9 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 		return !ok
 	})
 	release()
-	release() // the second call does nothing
+	release() // has no effect
 	if _, ok := enter(newcomer); !ok {
-		t.Error("a slot that was released is not free")
+		t.Error("the newcomer got no slot after replica1 released its slot twice, want one")
 	}
 }
 
@@ -68,17 +68,17 @@ func TestSlotReleasedDuringAnOutageIsFree(t *testing.T) {
 	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 1) }
 	release, ok := enter(replica1)
 	if !ok {
-		t.Fatal("replica1 did not get the slot")
+		t.Fatal("replica1 got no slot, want the only one")
 	}
 	if _, ok := enter(replica2); ok {
-		t.Fatal("replica2 got a slot that is in use")
+		t.Fatal("replica2 got the slot that replica1 uses, want none")
 	}
 	configure(t, client, "maxmemory", "1") // Redis refuses each write, so replica1 stops using it
 	replica1.Take(t.Context(), testBucket(12))
 	if !replica1.State().Fallback {
-		t.Fatal("the process uses a full Redis")
+		t.Fatalf("the state of replica1 is %+v, want a fallback while Redis is full", replica1.State())
 	}
 	release()
 	configure(t, client, "maxmemory", "0")
-	waitUntil(t, "the slot is free", func() bool { _, ok := enter(replica2); return ok })
+	waitUntil(t, "the released slot is free", func() bool { _, ok := enter(replica2); return ok })
 }
