@@ -105,8 +105,8 @@ func callWrite(ctx context.Context, m ports.MailTenant) error {
 	return err
 }
 
-// openCircuitWait returns the RetryAfter of an error with which a circuit refuses a call. ok is false
-// for a different error.
+// openCircuitWait returns the RetryAfter of an error with which a circuit refuses a call. ok is
+// false for a different error.
 func openCircuitWait(err error) (wait time.Duration, ok bool) {
 	var failure *outcome.Error
 	if errors.As(err, &failure) && failure.Kind == outcome.Down && failure.Cause == "circuit_open" {
@@ -198,8 +198,9 @@ func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 	})
 }
 
-// TestOpeningIsMeasuredByTheMonotonicClock checks that a circuit stores the time from its creation to
-// its opening. A change of the wall clock does not affect this time or the Retry-After of the calls.
+// TestOpeningIsMeasuredByTheMonotonicClock checks that a circuit stores the time from its creation
+// to its opening. A change of the wall clock does not affect this time or the Retry-After of the
+// calls.
 func TestOpeningIsMeasuredByTheMonotonicClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		platform := newGuardedMail(&provider{err: outcomeError(outcome.Down)}, Options{Failures: 2, OpenTime: time.Minute})
@@ -406,7 +407,8 @@ func TestDeclinedConsentDoesNotCloseACircuit(t *testing.T) {
 }
 
 // TestFewFailedSignInsAmongManyDoNotStopConnecting checks that the circuit of the login host stays
-// closed if 1 of 50 calls fails. Ten failures would open the circuit if they were half of the calls.
+// closed if 1 of 50 calls fails. Ten failures would open the circuit if they were half of the
+// calls.
 func TestFewFailedSignInsAmongManyDoNotStopConnecting(t *testing.T) {
 	backend := &provider{}
 	platform := newGuardedMail(backend, Options{})
@@ -458,9 +460,9 @@ func TestBudgetGetsDomainAndOperation(t *testing.T) {
 	}
 }
 
-// TestUnsentCallUsesNoBudget checks that a call that the plugin did not send uses no budget and does
-// not close a circuit. If a setting is invalid or the plugin has no process, ports.Effects does not
-// record the call.
+// TestUnsentCallUsesNoBudget checks that a call that the plugin did not send uses no budget and
+// does not close a circuit. If a setting is invalid or the plugin has no process, ports.Effects
+// does not record the call.
 func TestUnsentCallUsesNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heldBack := &outcome.Error{Kind: outcome.Throttled, Cause: outcome.CauseHeldBack, RetryAfter: time.Second}

@@ -22,8 +22,9 @@ type model struct {
 	openUntil           time.Time // the end of the open state
 }
 
-// call records a call with the outcome kind, or a successful call if kind is 0. It returns the calls
-// that the provider receives, and whether the circuit refuses the call. limit is Options.Failures.
+// call records a call with the outcome kind, or a successful call if kind is 0. It returns the
+// calls that the provider receives, and whether the circuit refuses the call. limit is
+// Options.Failures.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (received []string, isRefused bool) {
 	name := "Mailboxes"
 	if write {
@@ -77,8 +78,8 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			backend := &provider{}
 			platform := newGuardedMail(backend, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
-			_ = callRead(t.Context(), platform.For("t")) // creates the circuit
-			m := &model{state: Closed, calls: 1}         // the call that created the circuit
+			_ = callRead(t.Context(), platform.For("t")) // creates the circuit, and counts as a call
+			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){
 				"call": func(t *rapid.T) {
 					write := rapid.Bool().Draw(t, "write")

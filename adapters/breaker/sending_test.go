@@ -121,8 +121,8 @@ func TestCredentialsShareACircuit(t *testing.T) {
 	}
 }
 
-// TestCredentialIsCheckedBeforeAWrite checks that Check tests the platform before a write is sent, if
-// the circuit is half open. If the circuit is open, no call is sent.
+// TestCredentialIsCheckedBeforeAWrite checks that Check tests the platform before a write is sent,
+// if the circuit is half open. If the circuit is open, no call is sent.
 func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 	for _, name := range []string{"start_sign_in", "remove"} {
 		for recovered, wantCalls := range map[bool]int{true: 2, false: 1} {
@@ -201,8 +201,8 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	}
 }
 
-// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that the outcome of a read is Down after
-// the connection was cut. A write, and a read after a timeout, have the outcome Unknown.
+// TestCutConnectionIsDownForReadsAndUnknownForWrites checks that the outcome of a read is Down
+// after the connection was cut. A write, and a read after a timeout, have the outcome Unknown.
 func TestCutConnectionIsDownForReadsAndUnknownForWrites(t *testing.T) {
 	for cause, wantOfReads := range map[string]outcome.Kind{outcome.CauseConnectionCut: outcome.Down, "no_answer": outcome.Unknown} {
 		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}

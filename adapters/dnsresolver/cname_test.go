@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// cnameChain returns a chain of CNAME records from _dmarc.example.test to a TXT record. cnames is the
-// number of CNAME records.
+// cnameChain returns a chain of CNAME records from _dmarc.example.test to a TXT record. cnames is
+// the number of CNAME records.
 func cnameChain(cnames int) string {
 	var records strings.Builder
 	for i := range cnames {

@@ -150,7 +150,8 @@ func TestResultOfDNSSECValidationIsReported(t *testing.T) {
 	}
 }
 
-// TestOneFailureIsNotDNSSECBogus checks a resolver that fails for the first question for NS records.
+// TestOneFailureIsNotDNSSECBogus uses a resolver that answers SERVFAIL to the first question for NS
+// records.
 func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
 	env := newFixture(t, delegation)
 	var hasFailed atomic.Bool

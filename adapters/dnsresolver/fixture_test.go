@@ -121,8 +121,9 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, handler wire.Hand
 const hangTimeout = 4 * time.Minute
 
 // eachTimeout is for tests with a server that never answers. It passes attempt a short timeout of a
-// question. If attempt fails, eachTimeout repeats it with longer timeouts, because on a busy machine
-// the servers that answer may be too slow. If attempt fails with the longest timeout, the test fails.
+// question. If attempt fails, eachTimeout repeats it with longer timeouts, because on a busy
+// machine the servers that answer may be too slow. If attempt fails with the longest timeout, the
+// test fails.
 func eachTimeout(t *testing.T, attempt func(timeout time.Duration) error) {
 	t.Helper()
 	var err error

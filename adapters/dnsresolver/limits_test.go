@@ -62,8 +62,9 @@ func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
 	}
 }
 
-// TestQuestionsOfAnAccountLeaveSlotsFree checks that the first question of an account gets a slot at
-// once while the accounts before it use as many slots as they may. It also checks the total limit.
+// TestQuestionsOfAnAccountLeaveSlotsFree checks that the first question of an account gets a slot
+// at once while the accounts before it use as many slots as they may. It also checks the total
+// limit.
 func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	s := newSlots(maxServerQuestions)
 	var releases []func()
@@ -91,8 +92,8 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 }
 
 // TestFreedSlotGoesToTheAccountWithTheFewestSlots checks that a released slot goes to the first
-// question of the account eve, although a question of ann, who has a slot, has waited for longer. An
-// earlier question of eve that was cancelled must not keep a slot.
+// question of the account eve, although a question of ann, who has a slot, has waited for longer.
+// An earlier question of eve that was cancelled must not keep a slot.
 func TestFreedSlotGoesToTheAccountWithTheFewestSlots(t *testing.T) {
 	s := newSlots(8)
 	releases := occupy(t, s, "ann")

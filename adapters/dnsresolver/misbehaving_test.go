@@ -132,8 +132,8 @@ func TestReadIsIncompleteIfNoServerServesTheZone(t *testing.T) {
 	}
 }
 
-// TestStrayPacketsAreIgnored uses a server whose answers arrive after three stray packets: one from a
-// different address, one that is not a DNS message, and one with a wrong id.
+// TestStrayPacketsAreIgnored uses a server whose answers arrive after three stray packets: one from
+// a different address, one that is not a DNS message, and one with a wrong id.
 func TestStrayPacketsAreIgnored(t *testing.T) {
 	env := newFixture(t, delegation)
 	server := newServer(t, standardZone)
@@ -255,8 +255,8 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	}
 }
 
-// TestReadEndsAtTheTimeout uses a silent server, and a server that answers only the question for the
-// SOA record.
+// TestReadEndsAtTheTimeout uses a silent server, and a server that answers only the question for
+// the SOA record.
 func TestReadEndsAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	env := newFixture(t, delegation)

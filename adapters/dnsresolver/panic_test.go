@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// TestPanicOfASharedReadReachesItsCallers checks that a panic of a read continues in each caller that
-// waits for the read. The next caller must start a new read.
+// TestPanicOfASharedReadReachesItsCallers checks that a panic of a read continues in each caller
+// that waits for the read. The next caller must start a new read.
 func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared sharedReads

@@ -35,8 +35,8 @@ func TestServerAddressesAreLimited(t *testing.T) {
 }
 
 // TestServerWithoutAddressBelowTheLimitIsNotAdded adds two servers that only the zone lists, after
-// the servers of the delegation have used up maxAddresses. A server with a new address is not asked.
-// The result must not list it, because it would look unreachable.
+// the servers of the delegation have used up maxAddresses. A server with a new address is not
+// asked. The result must not list it, because it would look unreachable.
 func TestServerWithoutAddressBelowTheLimitIsNotAdded(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}, Port: 53})
 	address := func(i, j int) netip.Addr { return netip.AddrFrom4([4]byte{8, 8, byte(i), byte(j)}) }

@@ -106,7 +106,11 @@ func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 	env.startServer("127.0.0.2", server)
 	env.startServer("127.0.0.3", server)
 	env.read("example.test")
-	for question := range askedQuestions(server) {
+	questions := askedQuestions(server)
+	if len(questions) == 0 {
+		t.Error("the server was asked nothing, want the questions of a read")
+	}
+	for question := range questions {
 		if strings.HasPrefix(question, "nobody.") {
 			t.Errorf("the server was asked for %s, want no wildcard probe", question)
 		}
@@ -244,8 +248,9 @@ func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
 	}
 }
 
-// TestRotatingAddressesStayInTheRead checks a name for which two servers return different addresses.
-// The read must contain an address. Otherwise a plan would create a record at a name that is in use.
+// TestRotatingAddressesStayInTheRead checks a name for which two servers return different
+// addresses. The read must contain an address. Otherwise a plan would create a record at a name
+// that is in use.
 func TestRotatingAddressesStayInTheRead(t *testing.T) {
 	const address = "autodiscover.example.test. 300 IN A 192.0.2.7"
 	env := newFixture(t, delegation)

@@ -105,8 +105,9 @@ func (b bind) load(t testing.TB, zone string, records []wire.RR) {
 	}
 }
 
-// forwardTo returns a handler that forwards each question to a real server and sends back the answer
-// unchanged. The real server cannot be used directly, because all servers of a fixture share one port.
+// forwardTo returns a handler that forwards each question to a real server and sends back the
+// answer unchanged. The real server cannot be used directly, because all servers of a fixture share
+// one port.
 func forwardTo(address string) wire.Handler {
 	return wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		packet, err := q.Pack()

@@ -157,8 +157,8 @@ func setsOf(zoneRead dns.ZoneRead) []string {
 	return lines
 }
 
-// TestPowerDNSAndBINDLeadToTheSameSets reads zones that PowerDNS and BIND serve. The answers of both
-// servers must lead to the same sets.
+// TestPowerDNSAndBINDLeadToTheSameSets reads zones that PowerDNS and BIND serve. The answers of
+// both servers must lead to the same sets.
 func TestPowerDNSAndBINDLeadToTheSameSets(t *testing.T) {
 	var bigSet, bigSetText strings.Builder
 	for i := range 50 {
@@ -274,8 +274,8 @@ func TestChildZoneAtTheSameServerIsFound(t *testing.T) {
 	}
 }
 
-// TestSubdomainOfAWildcardIsMarkedAsSynthesised reads a subdomain that only the wildcard covers, and
-// a subdomain with records of its own.
+// TestSubdomainOfAWildcardIsMarkedAsSynthesised reads a subdomain that only the wildcard covers,
+// and a subdomain with records of its own.
 func TestSubdomainOfAWildcardIsMarkedAsSynthesised(t *testing.T) {
 	server := newPowerDNS(t)
 	server.load(t, "up.test", parseRecords(t, "up.test", apexRecords("up.test", 7)+"* MX 5 m.test.\nown MX 5 m.test.\nown TXT mine\n"))

@@ -163,8 +163,8 @@ func BenchmarkTake(b *testing.B) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 
-// TestReplicasCountTogether checks that two replicas share the limit of a bucket, and that both tell
-// a refused caller to wait until the same time.
+// TestReplicasCountTogether checks that two replicas share the limit of a bucket, and that both
+// tell a refused caller to wait until the same time.
 func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
 	replica1, replica2 := openShared(t, longTimeoutOptions(server)), openShared(t, longTimeoutOptions(server))

@@ -17,8 +17,9 @@ func TestUnusedBucketsAreDropped(t *testing.T) {
 		verdict, _ := buckets.take(ratelimit.Bucket{Key: key, Limit: 1, Window: window}, now)
 		return verdict.Allowed
 	}
-	var nextAllowed time.Duration // when the bucket "long" allows a request again
-	for second := range 4000 {    // six windows of the bucket "long"
+	// nextAllowed is the time at which the bucket "long" allows a request again.
+	var nextAllowed time.Duration
+	for second := range 4000 { // longer than six windows of the bucket "long"
 		now = time.Duration(second) * time.Second
 		isAllowed(fmt.Sprint("used once ", second), time.Minute)
 		if got, want := isAllowed("long", 10*time.Minute), now >= nextAllowed; got != want {

@@ -20,9 +20,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestProcessCountsAloneWhileRedisFails checks that each replica counts its own requests while Redis
-// fails, and that the replicas count together again when Redis works. All requests that wait for
-// Redis must wait at the same time. The log must have one line for the failure and one for the
+// TestProcessCountsAloneWhileRedisFails checks that each replica counts its own requests while
+// Redis fails, and that the replicas count together again when Redis works. All requests that wait
+// for Redis must wait at the same time. The log must have one line for the failure and one for the
 // recovery.
 func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	t.Parallel()
@@ -40,8 +40,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			var server *testserver.Redis
 			var log *logBuffer
 			var replica1, replica2 *limiter.Limiter
-			// On a busy machine Redis may answer later than answerTimeout before the test breaks it.
-			// The test then begins again.
+			// On a busy machine Redis may answer later than answerTimeout before the test breaks
+			// it. The test then begins again.
 			for attempts := 1; ; attempts++ {
 				server, log = testserver.NewRedis(t), &logBuffer{}
 				options := limiter.Options{URL: server.URL, AnswerTimeout: tc.answerTimeout, Log: slog.New(slog.NewJSONHandler(log, nil))}
@@ -89,8 +89,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			if n := countAllowed(50, testBucket(12), replica1); n != 0 {
 				t.Errorf("replica1, which had already allowed 12 requests, allowed %d more, want none", n)
 			}
-			// A Redis that hung keeps the 10 requests that it had counted. It also executes the commands
-			// that it received while it hung.
+			// A Redis that hung keeps the 10 requests that it had counted. It also executes the
+			// commands that it received while it hung.
 			if n := countAllowed(50, testBucket(12), openShared(t, longTimeoutOptions(server))); n > tc.maxAllowed {
 				t.Errorf("a new process allowed %d requests, want at most %d", n, tc.maxAllowed)
 			}
@@ -101,8 +101,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	}
 }
 
-// TestFullRedisIsNotUsed checks that a replica counts alone while the memory of Redis is full, so that
-// Redis refuses writes.
+// TestFullRedisIsNotUsed checks that a replica counts alone while the memory of Redis is full, so
+// that Redis refuses writes.
 func TestFullRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server, log := testserver.NewRedis(t), &logBuffer{}
@@ -121,8 +121,8 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	waitUntil(t, "the replica counts in Redis again", func() bool { return !replica.State().Fallback })
 }
 
-// TestSlowRedisIsNotUsed checks that a replica counts alone while Redis answers neither requests nor
-// probes within AnswerTimeout.
+// TestSlowRedisIsNotUsed checks that a replica counts alone while Redis answers neither requests
+// nor probes within AnswerTimeout.
 func TestSlowRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
@@ -146,9 +146,9 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	waitUntil(t, "the replica counts in Redis again", func() bool { return !replica.State().Fallback })
 }
 
-// TestPrimaryIsFoundAfterFailover checks that the limiter counts in the new primary after a failover
-// of Redis. The old primary keeps its connections and refuses writes, because it became a replica of
-// Redis. New connections lead to the new primary.
+// TestPrimaryIsFoundAfterFailover checks that the limiter counts in the new primary after a
+// failover of Redis. The old primary keeps its connections and refuses writes, because it became a
+// replica of Redis. New connections lead to the new primary.
 func TestPrimaryIsFoundAfterFailover(t *testing.T) {
 	t.Parallel()
 	oldPrimary, newPrimary := testserver.NewRedis(t), testserver.NewRedis(t)
@@ -170,8 +170,8 @@ func TestPrimaryIsFoundAfterFailover(t *testing.T) {
 	waitUntil(t, "the limiter counts in the new primary", func() bool { return !process.State().Fallback })
 }
 
-// TestClockSkewOfRedisDoesNotBlock checks that a jump of the clock of Redis blocks a bucket for at most
-// one window. A process still allows at most its limit.
+// TestClockSkewOfRedisDoesNotBlock checks that a jump of the clock of Redis blocks a bucket for at
+// most one window. A process still allows at most its limit.
 func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client, bucket := redisClient(t, server), testBucket(2)

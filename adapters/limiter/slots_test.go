@@ -16,8 +16,8 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
 	options := longTimeoutOptions(server)
-	// A lease is renewed after a third of its duration. On a busy machine the renewal may come up to
-	// 20 s late, two thirds of this lease.
+	// A lease is renewed after a third of its duration. On a busy machine the renewal may come up
+	// to 20 s late, two thirds of this lease.
 	options.Lease = 30 * time.Second
 	replica1, replica2, newcomer := openShared(t, options), openShared(t, options), openShared(t, options)
 	dying, err := limiter.Open(t.Context(), options)

@@ -109,8 +109,11 @@ func TestConcurrentProcessesCanMigrate(t *testing.T) {
 		}
 		running.Wait()
 		must(t, "migrate", errors.Join(errs...))
+		if !strings.HasPrefix(address, "postgres") {
+			return // processes that share a SQLite file may apply the same migration
+		}
 		allApplied := slices.Concat(applied...)
-		if set, err := Discover(); strings.HasPrefix(address, "postgres") && (err != nil || len(allApplied) != len(set.Sorted())) {
+		if set, err := Discover(); err != nil || len(allApplied) != len(set.Sorted()) {
 			t.Errorf("the processes applied %v, want each migration once (%v)", allApplied, err)
 		}
 	})

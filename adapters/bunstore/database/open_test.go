@@ -126,8 +126,8 @@ func TestStandbyIsNotUsedByAService(t *testing.T) {
 	execSQL(t, servicePool, "CREATE TABLE written (id int)")
 }
 
-// TestConnectionThatRefusesWritesIsReplaced checks that the next write succeeds after a write failed
-// on a read-only connection. A server can become read-only while connections are open.
+// TestConnectionThatRefusesWritesIsReplaced checks that the next write succeeds after a write
+// failed on a read-only connection. A server can become read-only while connections are open.
 func TestConnectionThatRefusesWritesIsReplaced(t *testing.T) {
 	d := migratedDB(t, databasetest.NewSchema(t))
 	d.SetMaxOpenConns(1) // so that all statements use the same connection

@@ -34,8 +34,8 @@ func prepareRead(d *DB) func(ctx context.Context) error {
 	}
 }
 
-// TestPreparedReadSurvivesMigration changes the table of a prepared read, as a migration of the next
-// release would, and reads twice after each change.
+// TestPreparedReadSurvivesMigration changes the table of a prepared read, as a migration of the
+// next release would, and reads twice after each change.
 func TestPreparedReadSurvivesMigration(t *testing.T) {
 	d := migratedDB(t, databasetest.NewSchema(t))
 	read := prepareRead(d)

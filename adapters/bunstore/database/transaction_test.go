@@ -109,16 +109,16 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// transactionRunner returns a function that runs work in one transaction, with the slots and retries
-// of RetryWrite.
+// transactionRunner returns a function that runs work in one transaction, with the slots and
+// retries of RetryWrite.
 func transactionRunner(d *DB) func(context.Context, string, Func) error {
 	return func(ctx context.Context, operation string, work Func) error {
 		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, work) })
 	}
 }
 
-// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL aborts one of the
-// two transactions, and RetryWrite runs the aborted transaction again.
+// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL aborts one of
+// the two transactions, and RetryWrite runs the aborted transaction again.
 func TestDeadlockIsRetried(t *testing.T) {
 	d := migratedDB(t, databasetest.NewSchema(t))
 	var firstUpdates sync.WaitGroup
@@ -147,8 +147,8 @@ func TestDeadlockIsRetried(t *testing.T) {
 	}
 }
 
-// TestHangingDatabaseIsUnavailable checks that a call fails with service_unavailable if the database
-// hangs. A call whose context has a shorter deadline fails with context.DeadlineExceeded.
+// TestHangingDatabaseIsUnavailable checks that a call fails with service_unavailable if the
+// database hangs. A call whose context has a shorter deadline fails with context.DeadlineExceeded.
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		d := migratedDB(t, url(t))

@@ -38,10 +38,10 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	must(t, "load into SQLite", want.load(t.Context(), sqliteCopy))
 	sqliteDump := dump(t, sqliteCopy)
 	must(t, "load into PostgreSQL", sqliteDump.load(t.Context(), postgresCopy))
-	wantRows := want.comparableRows()
-	for name, rows := range dump(t, postgresCopy).comparableRows() {
-		if rows != wantRows[name] {
-			t.Errorf("after two restores, the rows of %s are\n%s\nwant\n%s", name, rows, wantRows[name])
+	wantRows, gotRows := want.comparableRows(), dump(t, postgresCopy).comparableRows()
+	for name, rows := range wantRows {
+		if gotRows[name] != rows {
+			t.Errorf("after two restores, the rows of %s are\n%s\nwant\n%s", name, gotRows[name], rows)
 		}
 	}
 	if !maps.Equal(wantRows, sqliteDump.comparableRows()) {
@@ -249,8 +249,7 @@ func columnTypes(t *testing.T, db *database.DB) map[string]columnType {
 	return types
 }
 
-// oddValue returns the value of a column in the first row (rowIndex 0) or the second row (rowIndex 1)
-// of fillEmptyTables.
+// oddValue returns the value of a column in a row of fillEmptyTables. rowIndex is 0 or 1.
 func oddValue(column columnType, rowIndex int) any {
 	switch {
 	case rowIndex == 1 && column.IsNullable == "YES":
