@@ -21,7 +21,7 @@ func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 		read := func(panicking bool) error {
 			return panics.Catch(func() error {
 				_, err := shared.readShared(t.Context(), readKey{name: "example.test"}, time.Minute, func(context.Context) dns.ZoneRead {
-					time.Sleep(time.Second) // until both callers wait
+					time.Sleep(time.Second) // so that the second caller joins the read
 					if panicking {
 						panic("the answer was not expected")
 					}

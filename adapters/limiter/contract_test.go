@@ -125,12 +125,12 @@ func countAllowed(attempts int, b ratelimit.Bucket, replicas ...ports.Limiter) i
 	return allowed.Load()
 }
 
-// waitUntil waits until condition returns true. description says in a failure what was awaited.
+// waitUntil waits until condition returns true. The failure text ends with description.
 func waitUntil(t testing.TB, description string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); !condition(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after %s this is still not true: %s", hangTimeout, description)
+			t.Fatalf("not fulfilled after %s: %s", hangTimeout, description)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		must(t, "writable", inspection.Writable(t.Context()))
 		started := time.Now()
 		skew, known, err := inspection.ClockSkew(t.Context())
-		if err != nil || known != database.IsPostgres(db) || skew.Abs() > time.Since(started) { // both use the machine's clock
+		if err != nil || known != database.IsPostgres(db) || skew.Abs() > time.Since(started) { // the server and the test read the same clock
 			t.Fatalf("the clock of the server is %s ahead (known: %v, error: %v), want less than the duration of the call, and known only for PostgreSQL", skew, known, err)
 		}
 	})
