@@ -147,7 +147,7 @@ func (h enforcementHistory) benchmarkBatches(b *testing.B) {
 	var withCounts, withoutCounts []time.Duration
 	for b.Loop() {
 		began := time.Now()
-		must(b, "record events", h.RecordEvents(b.Context(), h.owner, batchOf(len(withCounts))))
+		storeEvents(b, h.Store, h.owner, batchOf(len(withCounts))...)
 		recorded := time.Now()
 		must(b, "insert without counts", h.insertWithoutCounts(b.Context(), batchOf(len(withCounts))))
 		withCounts, withoutCounts = append(withCounts, recorded.Sub(began)), append(withoutCounts, time.Since(recorded))
@@ -223,7 +223,7 @@ func newEnforcementHistory(b *testing.B, url string, eventCount int) enforcement
 	return enforcementHistory{s, account.ID, eventCount}
 }
 
-// fill inserts the events in a few statements, with the rows that RecordEvents would write. Half of
+// fill inserts the events in a few statements, with the rows that recordEvents would write. Half of
 // a day's events are unblocks in the hour after midnight. The other half are blocks in ten working
 // hours.
 func (h enforcementHistory) fill(ctx context.Context) error {

@@ -213,7 +213,7 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := addOwnedObjects(env, t)
 	env.attachTenant(t, env.accountA, secondTenant)
-	env.addEnforcementEvents(t, env.accountA, 3)
+	env.addEnforcementEvents(t, env.accountA, owned["mailbox_id"], 3)
 	firstTenantKey := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
 	secondTenantKey := newBoundedKeys(t, env).secondTenantOnly
 	client := serve(t, env.handler(t))

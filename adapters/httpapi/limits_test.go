@@ -244,10 +244,10 @@ func TestEnforcementEventsArePagedAndFiltered(t *testing.T) {
 	_, boxB := env.addDomainAndMailbox(t, env.accountB)
 	ids := env.addEnforcementEvents(t, env.accountA, boxA.ID, 7)
 	env.addEnforcementEvents(t, env.accountB, boxB.ID, 3)
-	for _, tt := range []struct {
-		query string
-		total int
-		want  []string
+	for _, tc := range []struct {
+		query     string
+		wantTotal int
+		wantIDs   []string
 	}{
 		{"", 7, ids},
 		{"?limit=2", 7, ids[:2]},
