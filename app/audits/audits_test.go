@@ -15,93 +15,92 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeChains is a fake of audit chains. Its fields hold the results of its methods, and record the
-// arguments.
+// fakeChains is a fake of audit chains. The test sets the results of its methods. The methods record
+// their arguments.
 type fakeChains struct {
 	ports.AuditChains
-	old, lost []int           // the results of the next calls of DropAuditEntries and RecordLostWrites
-	err       error           // returned when no results are left in old or lost, and by AuditExport
-	before    []time.Time     // the arguments of the calls of DropAuditEntries
-	ages      []time.Duration // the arguments of the calls of RecordLostWrites
-	entries   []audit.Entry   // returned by AuditExport
+	dropCounts []int           // the results of the next calls of DropAuditEntries
+	lostCounts []int           // the results of the next calls of RecordLostWrites
+	err        error           // returned with the count 0 when no counts are left, and by AuditExport
+	cutoffs    []time.Time     // the arguments of the calls of DropAuditEntries
+	ages       []time.Duration // the arguments of the calls of RecordLostWrites
+	entries    []audit.Entry   // AuditExport returns those after a sequence number
 }
 
-func (c *fakeChains) next(results *[]int) (int, error) {
-	if len(*results) == 0 {
+func (c *fakeChains) nextCount(counts *[]int) (int, error) {
+	if len(*counts) == 0 {
 		return 0, c.err
 	}
-	n := (*results)[0]
-	*results = (*results)[1:]
-	return n, nil
+	count := (*counts)[0]
+	*counts = (*counts)[1:]
+	return count, nil
 }
 
 func (c *fakeChains) DropAuditEntries(_ context.Context, before time.Time, _ int) (int, error) {
-	c.before = append(c.before, before)
-	return c.next(&c.old)
+	c.cutoffs = append(c.cutoffs, before)
+	return c.nextCount(&c.dropCounts)
 }
 
 func (c *fakeChains) RecordLostWrites(_ context.Context, age time.Duration, _ int) (int, error) {
 	c.ages = append(c.ages, age)
-	return c.next(&c.lost)
+	return c.nextCount(&c.lostCounts)
 }
 
 func (c *fakeChains) AuditExport(_ context.Context, _ access.AccountID, after int64, _ int) ([]audit.Entry, error) {
 	return slices.DeleteFunc(slices.Clone(c.entries), func(e audit.Entry) bool { return e.Sequence <= after }), c.err
 }
 
-func newService(c *fakeChains, retention time.Duration) *audits.Service {
-	return &audits.Service{Chains: c, Retention: retention, Now: func() time.Time {
+func newService(chains *fakeChains, retention time.Duration) *audits.Service {
+	return &audits.Service{Chains: chains, Retention: retention, Now: func() time.Time {
 		return time.Date(2026, 11, 21, 1, 30, 0, 0, time.FixedZone("east", 2*3600)) // 20 November, 23:30 in UTC
 	}}
 }
 
 func TestDeleteOldEntriesDropsWholeDays(t *testing.T) {
-	c := &fakeChains{old: []int{5000, 5000, 7}}
-	if err := newService(c, 48*time.Hour).DeleteOldEntries(t.Context()); err != nil {
+	chains := &fakeChains{dropCounts: []int{5000, 5000, 7}}
+	if err := newService(chains, 48*time.Hour).DeleteOldEntries(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
-	if len(c.before) != 4 || !slices.ContainsFunc(c.before, want.Equal) {
-		t.Errorf("dropped before %v, want 4 times before %v", c.before, want)
+	if len(chains.cutoffs) != 4 || slices.ContainsFunc(chains.cutoffs, func(cutoff time.Time) bool { return !cutoff.Equal(want) }) {
+		t.Errorf("DropAuditEntries was called with the cutoffs %v, want 4 times %v", chains.cutoffs, want)
 	}
 }
 
 func TestZeroOrNegativeRetentionDeletesNothing(t *testing.T) {
 	for _, retention := range []time.Duration{0, -24 * time.Hour} {
-		c := &fakeChains{old: []int{1}}
-		if err := newService(c, retention).DeleteOldEntries(t.Context()); err != nil || len(c.before) != 0 {
-			t.Errorf("with the retention %s, entries before %v were deleted, %v", retention, c.before, err)
+		chains := &fakeChains{dropCounts: []int{1}}
+		if err := newService(chains, retention).DeleteOldEntries(t.Context()); err != nil || len(chains.cutoffs) != 0 {
+			t.Errorf("with the retention %s, entries before %v were deleted, %v; want none and no error", retention, chains.cutoffs, err)
 		}
 	}
 }
 
-func TestRecordLostWritesRecordsAll(t *testing.T) {
-	c := &fakeChains{lost: []int{500, 3}}
-	if err := newService(c, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
-		t.Errorf("RecordLostWrites was called with the ages %v, want 3 times one minute; the error is %v", c.ages, err)
+func TestRecordLostWritesRepeatsUntilNoneAreLeft(t *testing.T) {
+	chains := &fakeChains{lostCounts: []int{500, 3}}
+	if err := newService(chains, 0).RecordLostWrites(t.Context()); err != nil || !slices.Equal(chains.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
+		t.Errorf("RecordLostWrites was called with the ages %v, want 3 times one minute; the error is %v, want none", chains.ages, err)
 	}
 }
 
-func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
+func TestFailureOfTheStoreEndsABackgroundJob(t *testing.T) {
 	errStore := errors.New("away")
-	c := &fakeChains{old: []int{1}, lost: []int{1}, err: errStore}
-	service := newService(c, time.Hour)
+	service := newService(&fakeChains{dropCounts: []int{1}, lostCounts: []int{1}, err: errStore}, time.Hour)
 	if err := service.DeleteOldEntries(t.Context()); !errors.Is(err, errStore) {
-		t.Errorf("delete old entries: %v", err)
+		t.Errorf("DeleteOldEntries: got %v, want %v", err, errStore)
 	}
 	if err := service.RecordLostWrites(t.Context()); !errors.Is(err, errStore) {
-		t.Errorf("record lost writes: %v", err)
+		t.Errorf("RecordLostWrites: got %v, want %v", err, errStore)
 	}
 }
 
-// TestExportHasNoGap checks that an export fails if entries are dropped before the export has read
-// them.
-func TestExportHasNoGap(t *testing.T) {
-	c := &fakeChains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}
-	service := newService(c, 0)
+// TestExportFailsAtAGap checks that an export fails if entries are dropped before the export has
+// read them.
+func TestExportFailsAtAGap(t *testing.T) {
+	service := newService(&fakeChains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}, 0)
 	for after, want := range map[int64]int{0: 2, 4: 2, 5: 1, 6: 0} {
 		if got, err := service.ExportPage(t.Context(), "a", after); err != nil || len(got) != want {
-			t.Errorf("after %d: %v, %v", after, got, err)
+			t.Errorf("the page after %d: got %v, %v, want %d entries", after, got, err, want)
 		}
 	}
 	if _, err := service.ExportPage(t.Context(), "a", 3); err == nil {
