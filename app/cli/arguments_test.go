@@ -13,25 +13,25 @@ import (
 
 func TestSecretsAreReadWholeOrRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		text      string
 		wantError string
 	}{
 		{" hunter2\n", ""}, {strings.Repeat("x", maxSecret), ""}, {strings.Repeat("x", maxSecret+1), "longer than"}, {" \n", "is empty"},
 	} {
-		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{file, "-"} {
+		for _, source := range []string{file, "-"} { // "-" is standard input
 			cmd := &cobra.Command{}
 			cmd.SetContext(t.Context())
-			cmd.SetIn(strings.NewReader(tt.text))
-			got, err := ReadSecret(cmd, name, "passphrase")
+			cmd.SetIn(strings.NewReader(tc.text))
+			got, err := ReadSecret(cmd, source, "passphrase")
 			switch {
-			case tt.wantError == "" && (err != nil || got.Reveal() != strings.TrimSpace(tt.text)):
-				t.Errorf("%d bytes from %s: %v", len(tt.text), name, err)
-			case tt.wantError != "" && (err == nil || !strings.Contains(err.Error(), tt.wantError)):
-				t.Errorf("%d bytes from %s: %v, want an error with %q", len(tt.text), name, err, tt.wantError)
+			case tc.wantError == "" && (err != nil || got.Reveal() != strings.TrimSpace(tc.text)):
+				t.Errorf("%d bytes from %s: got %d bytes, %v, want the text without the space around it", len(tc.text), source, len(got.Reveal()), err)
+			case tc.wantError != "" && (err == nil || !strings.Contains(err.Error(), tc.wantError)):
+				t.Errorf("%d bytes from %s: %v, want an error with %q", len(tc.text), source, err, tc.wantError)
 			}
 		}
 	}

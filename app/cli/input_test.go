@@ -30,16 +30,16 @@ func TestOnlyYesConfirms(t *testing.T) {
 func TestInterruptEndsTheWaitForInput(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	in, writer := io.Pipe()
-	defer func() { _ = writer.Close() }()
+	in, silentWriter := io.Pipe()
+	defer func() { _ = silentWriter.Close() }()
 	cmd := &cobra.Command{}
 	cmd.SetContext(ctx)
 	cmd.SetIn(in)
 	cmd.SetErr(io.Discard)
 	if Confirm(cmd, "Continue?") {
-		t.Error("an interrupted question is confirmed")
+		t.Error("Confirm reports an interrupted question as confirmed")
 	}
 	if _, err := ReadSecret(cmd, "-", "passphrase"); err == nil || err.Error() != "read passphrase: interrupted" {
-		t.Errorf("got the error %v, want that the read was interrupted", err)
+		t.Errorf("got the error %v, want `read passphrase: interrupted`", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestFirstLineOmitsTheOtherJoinedErrors(t *testing.T) {
+func TestFirstLineShowsOnlyTheFirstJoinedError(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	for want, err := range map[string]error{
 		"single":      errors.New("single"),
