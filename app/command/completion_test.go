@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/app/apptest"
 )
 
-// TestShellsOfferThePluginsOfTheCatalog checks that the values of --mail-platform and --provider
-// come from the plugin catalog.
+// TestShellsOfferThePluginsOfTheCatalog checks the values that a shell offers for a flag. The values
+// of --mail-platform and --provider come from the plugin catalog, those of --limits are fixed.
 func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 	dir := t.TempDir()
 	catalogEntry := func(name, kind string) string {
@@ -34,7 +34,7 @@ func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 		root.SetOut(&out)
 		root.SetArgs(append([]string{"__complete"}, strings.Split(commandLine, " ")...))
 		apptest.Must(t, root.Execute())
-		offered, _, _ := strings.Cut(out.String(), "\n:")
+		offered, _, _ := strings.Cut(out.String(), "\n:") // the last line, such as ":4", tells the shell how to complete
 		if got := strings.Join(strings.Fields(offered), " "); got != want {
 			t.Errorf("%q offers %q, want %q", commandLine, got, want)
 		}

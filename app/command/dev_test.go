@@ -17,7 +17,7 @@ import (
 )
 
 // TestEnvFileKeepsItsFirstTenant checks that the file env keeps its first tenant when a restarted
-// sandbox lists other tenants.
+// sandbox lists only a different tenant or none.
 func TestEnvFileKeepsItsFirstTenant(t *testing.T) {
 	folder := t.TempDir()
 	writeEnvAndReadTenant := func(tenants ...string) string {
@@ -29,7 +29,7 @@ func TestEnvFileKeepsItsFirstTenant(t *testing.T) {
 		apptest.Must(t, writeEnv(folder, ready))
 		env, err := os.ReadFile(filepath.Join(folder, "env"))
 		if err != nil || !strings.Contains(string(env), "TENANTRY_KEY="+ready.APIKey+"\n") {
-			t.Fatalf("%s, %v", env, err)
+			t.Fatalf("the file env is %q, %v, want the key %q in it", env, err, ready.APIKey)
 		}
 		_, tenant, _ := strings.Cut(string(env), "TENANTRY_TENANT=")
 		return strings.TrimSpace(tenant)
@@ -45,7 +45,7 @@ func TestEnvFileKeepsItsFirstTenant(t *testing.T) {
 }
 
 // TestDevLogFileGetsAllRecords checks that the log file gets all records at or above the log level,
-// and the terminal only warnings.
+// and the terminal none below a warning.
 func TestDevLogFileGetsAllRecords(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "data")
 	var terminal bytes.Buffer
@@ -59,10 +59,10 @@ func TestDevLogFileGetsAllRecords(t *testing.T) {
 	}
 	file, err := os.ReadFile(filepath.Join(folder, devLogFile))
 	if err != nil || strings.Count(string(file), "an info record") != 2 || strings.Count(string(file), "a warning") != 2 || strings.Contains(string(file), "a debug record") {
-		t.Errorf("%v, the file:\n%s", err, file)
+		t.Errorf("the file is, with the error %v, want two info records and two warnings:\n%s", err, file)
 	}
 	if text := terminal.String(); strings.Count(text, "a warning") != 2 || strings.Contains(text, "an info record") {
-		t.Errorf("the terminal:\n%s", text)
+		t.Errorf("the terminal shows, want two warnings:\n%s", text)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestDevLogFileGetsAllRecords(t *testing.T) {
 func TestStopDuringTheStartOfASandboxIsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	// The look-up of localhost fails, because the context has ended.
+	// The start fails at the look-up of localhost, because the context has ended.
 	c := settings.Config{DataDir: t.TempDir(), Listen: "localhost:0"}
 	err := runSandbox(ctx, c, devOptions{}, slog.New(slog.DiscardHandler), func(sandbox.Ready) { t.Error("the sandbox serves") })
 	if err != nil {
@@ -80,13 +80,13 @@ func TestStopDuringTheStartOfASandboxIsNoError(t *testing.T) {
 }
 
 // TestWelcomeSaysThatTheControlAddressIsTaken checks that the welcome text warns if the control
-// interface has a different address than --control asks for.
+// interface has a different port than --control asks for. Port 0 asks for any port.
 func TestWelcomeSaysThatTheControlAddressIsTaken(t *testing.T) {
 	for control, wantTaken := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "localhost:5000": false, "127.0.0.1:0": false} {
 		var out bytes.Buffer
 		printWelcome(&out, sandbox.Ready{ControlURL: "http://127.0.0.1:5000"}, devOptions{control: control, data: "./x"})
 		if got := strings.Contains(out.String(), control+" is taken"); got != wantTaken || !strings.Contains(out.String(), "x/"+devLogFile) {
-			t.Errorf("with --control %s:\n%s", control, out.String())
+			t.Errorf("with --control %s, the text has a warning: %v, want %v, and the path of the log:\n%s", control, got, wantTaken, out.String())
 		}
 	}
 }

@@ -21,10 +21,10 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestActionsAreRecordedAlthoughTheOutputFails checks that the audit log has each action that a
-// command has done, even if the command could not print the result.
+// TestActionsAreRecordedAlthoughTheOutputFails checks that the audit log has the action of a command
+// that could not print its result.
 func TestActionsAreRecordedAlthoughTheOutputFails(t *testing.T) {
-	folder, restored := t.TempDir(), t.TempDir()
+	folder, restoredFolder := t.TempDir(), t.TempDir()
 	backup := filepath.Join(t.TempDir(), "backup")
 	for _, step := range []struct {
 		action  audit.Action
@@ -35,15 +35,15 @@ func TestActionsAreRecordedAlthoughTheOutputFails(t *testing.T) {
 		{audit.CreateKeyset, folder, []string{"keyset", "create"}},
 		{audit.RotateKeyset, folder, []string{"keyset", "rotate"}},
 		{audit.Backup, folder, []string{"backup", backup}},
-		{audit.Restore, restored, []string{"restore", backup}},
+		{audit.Restore, restoredFolder, []string{"restore", backup}},
 	} {
 		dataDir := []string{"--data-dir", step.dataDir}
-		var stderr, audited bytes.Buffer
+		var stderr, auditList bytes.Buffer
 		if code := Run(t.Context(), append(step.args, dataDir...), fullDisk{}, &stderr); code != cli.ExitRefused || !strings.Contains(stderr.String(), syscall.ENOSPC.Error()) {
 			t.Errorf("%v: exit code %d, want %d and the error of the output: %s", step.args, code, cli.ExitRefused, stderr.String())
 		}
-		if code := Run(t.Context(), append([]string{"audit", "list"}, dataDir...), &audited, &stderr); code != 0 || !strings.Contains(audited.String(), string(step.action)) {
-			t.Errorf("%v: exit code %d, and the audit log lacks %s:\n%s%s", step.args, code, step.action, audited.String(), stderr.String())
+		if code := Run(t.Context(), append([]string{"audit", "list"}, dataDir...), &auditList, &stderr); code != 0 || !strings.Contains(auditList.String(), string(step.action)) {
+			t.Errorf("%v: exit code %d, and the audit log lacks %s:\n%s%s", step.args, code, step.action, auditList.String(), stderr.String())
 		}
 	}
 }
