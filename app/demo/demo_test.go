@@ -13,7 +13,7 @@ import (
 )
 
 // TestDemoNeedsATenant checks that the demo names the setting to change if the sandbox has no
-// tenant. A sandbox has none if its mail platform has no simulator.
+// tenant, because its mail platform has no simulator.
 func TestDemoNeedsATenant(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
 	defer api.Close()
