@@ -22,16 +22,16 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-// TestKeysetOfAnotherDatabaseFails checks that the check of the keyset fails exactly if the keyset
-// did not encrypt the webhook's secret in the database. The start of the service logs a warning in
-// the same case.
+// TestKeysetOfAnotherDatabaseFails checks that doctor accepts the keyset that encrypted the
+// webhook's secret in the database, and reports a different keyset as a failure. For the different
+// keyset, the start of the service logs a warning.
 func TestKeysetOfAnotherDatabaseFails(t *testing.T) {
 	url, folder := "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"), t.TempDir()
-	right, wrong := filepath.Join(folder, "right.json"), filepath.Join(folder, "wrong.json")
+	rightKeyset, wrongKeyset := filepath.Join(folder, "right.json"), filepath.Join(folder, "wrong.json")
 	store := apptest.OpenStore(t, url)
-	sealer, err := secrets.OpenKeyset(right, secrets.CreateMissing)
+	sealer, err := secrets.OpenKeyset(rightKeyset, secrets.CreateMissing)
 	apptest.Must(t, err)
-	_, err = secrets.CreateKeyset(wrong)
+	_, err = secrets.CreateKeyset(wrongKeyset)
 	apptest.Must(t, err)
 	sealed, err := sealer.Seal(secret.New("whsec"), "p")
 	apptest.Must(t, err)
@@ -43,15 +43,15 @@ func TestKeysetOfAnotherDatabaseFails(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	for file, want := range map[string]string{right: OK, wrong: Failed} {
 		e := &examination{config: settings.Config{KeysetFile: file}, openDatabase: func() (*maintenance.Inspection, error) { return db, nil }}
-		f := e.checkKeyset(t.Context())
-		if f.status != want || want == Failed && (!strings.Contains(f.summary, "tables webhooks") || !strings.Contains(f.fix, "keyset_file")) {
-			t.Errorf("%s: got %+v, want the status %s, and a failure that names the table and the setting", file, f, want)
+		got := e.checkKeyset(t.Context())
+		if got.status != want || want == Failed && (!strings.Contains(got.summary, "tables webhooks") || !strings.Contains(got.fix, "keyset_file")) {
+			t.Errorf("%s: got %+v, want the status %s, and a failure that names the table and the setting", file, got, want)
 		}
 		var logs bytes.Buffer
-		s := &wiring.Service{Store: store, Log: slog.New(slog.NewTextHandler(&logs, nil))}
-		s.WarnOfMissingKeys(t.Context(), file)
+		service := &wiring.Service{Store: store, Log: slog.New(slog.NewTextHandler(&logs, nil))}
+		service.WarnOfMissingKeys(t.Context(), file)
 		if warned := strings.Contains(logs.String(), "tables webhooks"); warned != (want == Failed) {
-			t.Errorf("%s: the start logs %q, want a warning exactly if the check fails", file, logs.String())
+			t.Errorf("%s: the start logs %q, but the check should be %s", file, logs.String(), want)
 		}
 	}
 }
@@ -64,29 +64,29 @@ func addWebhook(t *testing.T, store *bunstore.Store, owner access.AccountID, sea
 }
 
 // TestMissingKeysetFailsIfValuesAreEncrypted checks that a missing keyset is a failure exactly if
-// `tenantry serve` refuses to create one. A new installation already has accounts, whose rows
-// contain no encrypted values.
+// `tenantry serve` refuses to create one. An account alone does not make it a failure, because the
+// account's row contains no encrypted value.
 func TestMissingKeysetFailsIfValuesAreEncrypted(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "tenantry.db")
-	expectFinding := func(state, want string, store *bunstore.Store) {
+	requireStatus := func(stored, want string, store *bunstore.Store) {
 		t.Helper()
 		c := settings.Config{DatabaseURL: url, KeysetFile: filepath.Join(t.TempDir(), "keyset.json")}
 		db, err := maintenance.Inspect(t.Context(), url)
 		apptest.Must(t, err)
 		defer func() { _ = db.Close() }()
 		e := &examination{config: c, openDatabase: func() (*maintenance.Inspection, error) { return db, nil }}
-		if f := e.checkKeyset(t.Context()); f.status != want {
-			t.Errorf("%s: got %+v, want the status %s", state, f, want)
+		if got := e.checkKeyset(t.Context()); got.status != want {
+			t.Errorf("with %s: got %+v, want the status %s", stored, got, want)
 		}
 		if _, err := wiring.OpenKeyset(t.Context(), c, store, secrets.CreateMissing); (err != nil) != (want == Failed) {
-			t.Errorf("%s: serve opens the keyset with the error %v, but the check must be %s", state, err, want)
+			t.Errorf("with %s: serve opens the keyset with the error %v, but the status of the check should be %s", stored, err, want)
 		}
 	}
 	store := apptest.OpenStore(t, url)
 	account, err := store.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
 	apptest.Must(t, err)
-	expectFinding("an account", Warning, store)
+	requireStatus("an account", Warning, store)
 
 	addWebhook(t, store, account.ID, []byte("encrypted"))
-	expectFinding("a webhook with its secret", Failed, store)
+	requireStatus("a webhook with its secret", Failed, store)
 }
