@@ -14,19 +14,14 @@ func TestInvalidDMARCRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	for record, wantAccepted := range map[string]bool{"v=DMARC1; p=none; rua=mailto:dmarc@example.com": true, "p=none": false, "v=DMARC1": false, "v=spf1 -all": false} {
 		problems := Config{DMARCRecord: record}.Problems()
-		found := false
-		for _, p := range problems {
-			found = found || p.Setting == "dmarc_record"
-		}
-		if found == wantAccepted {
-			t.Errorf("%q: %v", record, problems)
+		if accepted := !slices.ContainsFunc(problems, func(p Problem) bool { return p.Setting == "dmarc_record" }); accepted != wantAccepted {
+			t.Errorf("%q: accepted is %v, want %v", record, accepted, wantAccepted)
 		}
 	}
 }
 
 // TestRetentionOutsideItsRangeIsRefused checks that a setting keep_…_days must be between 0 and
-// 36500. With a negative number, everything would be deleted. A number above 106751 overflows
-// time.Duration.
+// 36500. The duration of more than 106751 days overflows time.Duration.
 func TestRetentionOutsideItsRangeIsRefused(t *testing.T) {
 	t.Parallel()
 	for days, wantAccepted := range map[int]bool{-1: false, 0: true, 1: true, 36500: true, 36501: false, 106752: false, math.MinInt: false} {
@@ -53,7 +48,7 @@ func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 		problems := Config{PluginOTLPHeaders: headers}.Problems()
 		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Setting == "plugin_otlp_headers" })
 		if (i < 0) != wantAccepted {
-			t.Errorf("%q: the problems are %v", headers, problems)
+			t.Errorf("%q: the problems are %v, want the headers accepted: %v", headers, problems, wantAccepted)
 		}
 		if i >= 0 && strings.Contains(problems[i].Text, "s3cret") {
 			t.Errorf("the problem quotes the setting: %v", problems[i])

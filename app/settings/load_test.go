@@ -41,12 +41,12 @@ func TestValueOfWrongTypeNamesSettingAndWhatIsAccepted(t *testing.T) {
 		"providers: {cloudflare: {api_url: [a, b]}}": `providers.cloudflare.api_url: must be one value, not a list`,
 	} {
 		if _, err := Read(newFlags(t, content), nil); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: %v", content, err)
+			t.Errorf("%s: got %v, want an error that begins with %q", content, err, want)
 		}
 	}
 	flags := newFlags(t, "drain_delay: 0\nworker: \"false\"\nmax_in_flight: \"7\"\nproviders: {cloudflare: {api_url: 1}}")
 	if loaded, err := Read(flags, nil); err != nil || loaded.Config.DrainDelay != 0 || loaded.Config.Worker || loaded.Config.MaxInFlight != 7 {
-		t.Errorf("valid values: %+v, %v", loaded.Config, err)
+		t.Errorf("valid values: got %+v, %v, want the values of the file", loaded.Config, err)
 	}
 	if err := flags.Set("drain-time", "x"); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestValueOfWrongTypeNamesSettingAndWhatIsAccepted(t *testing.T) {
 	}
 	t.Setenv("TENANTRY_WORKER", "maybe")
 	if _, err := Read(newFlags(t, ""), nil); err == nil || !strings.HasSuffix(err.Error(), "is neither true nor false (set by TENANTRY_WORKER)") {
-		t.Errorf("an invalid variable: %v", err)
+		t.Errorf("an invalid variable: %v, want an error that names the variable", err)
 	}
 }
 
@@ -70,11 +70,11 @@ func TestMisspeltVariablesAreRefused(t *testing.T) {
 		"TENANTRY_PROVIDERS_MICROSOFT365":        "TENANTRY_PROVIDERS_PROVIDER_SETTING",
 		"TENANTRY_IMAGE_REVISION":                "",
 		"TENANTRY_PROVIDERS_MICROSOFT356_SECRET": "", // only the catalog of plugins has the names of providers
-		"TENANTRY_SERVICE_HOST":                  "",
+		"TENANTRY_SERVICE_HOST":                  "", // Kubernetes sets it for a Service with the name tenantry
 	} {
 		err := misspeltVariable([]string{name + "=x"})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error with %q, or none if this is empty", name, err, want)
 		}
 	}
 }
@@ -119,22 +119,22 @@ func TestPublicURLHasNoFinalSlash(t *testing.T) {
 // checks the form with commas in a variable and in a flag.
 func TestListIsTextWithCommasOrAYAMLList(t *testing.T) {
 	want := []string{"192.0.2.1:53", "192.0.2.2:53"}
-	check := func(source string, flags *pflag.FlagSet) {
+	requireResolvers := func(source string, flags *pflag.FlagSet) {
 		t.Helper()
 		loaded, err := Load(flags, nil)
 		if err != nil || !slices.Equal(loaded.DNSResolvers, want) {
 			t.Errorf("%s: got %q, %v, want %q", source, loaded.DNSResolvers, err, want)
 		}
 	}
-	check("text in the file", newFlags(t, `dns_resolvers: "192.0.2.1:53, 192.0.2.2:53"`))
-	check("a list in the file", newFlags(t, `dns_resolvers: ["192.0.2.1:53", "192.0.2.2:53"]`))
+	requireResolvers("text in the file", newFlags(t, `dns_resolvers: "192.0.2.1:53, 192.0.2.2:53"`))
+	requireResolvers("a list in the file", newFlags(t, `dns_resolvers: ["192.0.2.1:53", "192.0.2.2:53"]`))
 	flags := newFlags(t, "")
 	if err := flags.Set("dns-resolvers", "192.0.2.1:53,192.0.2.2:53"); err != nil {
 		t.Fatal(err)
 	}
-	check("a flag", flags)
+	requireResolvers("a flag", flags)
 	t.Setenv("TENANTRY_DNS_RESOLVERS", "192.0.2.1:53,192.0.2.2:53")
-	check("a variable", newFlags(t, ""))
+	requireResolvers("a variable", newFlags(t, ""))
 }
 
 // TestEmptySectionsOfProvidersAreAccepted checks that the settings of providers, or of one

@@ -21,13 +21,13 @@ func TestOperatorIsNamedByUserAndHost(t *testing.T) {
 	}
 	t.Setenv("SUDO_USER", "")
 	if got := currentOperator(); !strings.HasSuffix(got, "@"+host) || strings.HasPrefix(got, "@") || strings.HasPrefix(got, "ann@") {
-		t.Errorf("without sudo: %q", got)
+		t.Errorf("without sudo: %q, want a different user at %s", got, host)
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Config{}.AddFlags(flags)
 	t.Setenv("TENANTRY_OPERATOR", "deploy bot")
 	c, err := Load(flags, nil)
 	if err != nil || c.Operator != "deploy bot" {
-		t.Errorf("the setting: %q, %v", c.Operator, err)
+		t.Errorf("with TENANTRY_OPERATOR set, the operator is %q, %v, want its value", c.Operator, err)
 	}
 }
