@@ -27,12 +27,12 @@ type crashingPolicies struct {
 	process *fake.CrashingProcess
 }
 
-func (m crashingPolicies) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error) {
-	return fake.StepWithResult(ctx, m.process, func() (sendlimit.Policy, error) { return m.SendPolicies.ReservePolicy(ctx, owner, id, scope, now) })
+func (p crashingPolicies) ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error) {
+	return fake.StepWithResult(ctx, p.process, func() (sendlimit.Policy, error) { return p.SendPolicies.ReservePolicy(ctx, owner, id, scope, now) })
 }
 
-func (m crashingPolicies) ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, change func(sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error)) error {
-	return m.process.Step(ctx, func() error { return m.SendPolicies.ChangePolicy(ctx, owner, policyID, change) })
+func (p crashingPolicies) ChangePolicy(ctx context.Context, owner access.AccountID, policyID string, change func(sendlimit.Policy) (sendlimit.Policy, *ports.StoredAnswer, error)) error {
+	return p.process.Step(ctx, func() error { return p.SendPolicies.ChangePolicy(ctx, owner, policyID, change) })
 }
 
 // crashingPlatform is a platform in which EnsureRule is a step of a fake.CrashingProcess.
@@ -48,17 +48,18 @@ type crashingTenant struct {
 	process *fake.CrashingProcess
 }
 
-func (m crashingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return crashingTenant{m.MailPlatform.For(id), m.process}
+func (p crashingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return crashingTenant{p.MailPlatform.For(id), p.process}
 }
 
-func (m crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
-	return fake.StepWithResult(ctx, m.process, func() (sendlimit.Rule, error) { return m.MailTenant.EnsureRule(ctx, scope, mailboxes) })
+func (p crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
+	return fake.StepWithResult(ctx, p.process, func() (sendlimit.Rule, error) { return p.MailTenant.EnsureRule(ctx, scope, mailboxes) })
 }
 
-// TestSetConvergesAfterACrash crashes the process once at each step of Set. After the crash,
-// no policy is in force without its rule. Each rule has a stored policy, which may be only
-// reserved. After a repeated request there is exactly one rule.
+// TestSetConvergesAfterACrash crashes the process once at each of the three steps of Set:
+// ReservePolicy, EnsureRule and ChangePolicy. After the crash, no policy is in force without its
+// rule. Each rule has a stored policy, which may be only reserved. After a repeated request there is
+// exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step := range 3 {
@@ -67,12 +68,12 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				process := fake.NewCrashingProcess(step, afterEffect)
 				fx.Policies, fx.Platform = crashingPolicies{fx.store, process}, crashingPlatform{fx.fake, process}
 				if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); !errors.Is(err, fake.ErrCrashed) {
-					t.Fatalf("the process did not end: %v", err)
+					t.Fatalf("got %v, want that the process crashed", err)
 				}
 				fx.Policies, fx.Platform = fx.store, fx.fake
 				rules := fx.fake.SnapshotOf(guid).Rules
 				if _, err := fx.Get(t.Context(), fx.owner, guid, nil); err == nil && len(rules) == 0 || err != nil && !errors.Is(err, fault.PolicyNotFound) {
-					t.Errorf("%v with the rules %+v", err, rules)
+					t.Errorf("Get after the crash: %v, although the rules are %+v", err, rules)
 				}
 				scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid)
 				must(t, err)
@@ -81,7 +82,7 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				}
 				result := fx.set(t, nil, 5)
 				if rules = fx.fake.SnapshotOf(guid).Rules; len(rules) != 1 || rules[0].ID != result.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {
-					t.Errorf("%+v, and the rules %+v", result, rules)
+					t.Errorf("the repeated Set returns %+v, and the rules are %+v, want exactly its rule", result, rules)
 				}
 			})
 		}

@@ -51,7 +51,7 @@ func (p partialTenant) EnsureRule(ctx context.Context, scope string, addresses [
 // If the platform accepts no mailbox, Set creates no rule.
 func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	ada, bob := "ada@"+zone, "bob@"+zone
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		accepted, onlyListed []string
 		wantRule             bool
 	}{
@@ -62,13 +62,13 @@ func TestAMissingMailboxDoesNotPreventALimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Platform = partialPlatform{fx.fake, tt.accepted, tt.onlyListed}
+			fx.Platform = partialPlatform{fx.fake, tc.accepted, tc.onlyListed}
 			result := fx.set(t, nil, 5)
-			if hasRule := result.Policy.RuleID != ""; hasRule != tt.wantRule || result.PolicyResult != sendlimit.Created || result.Mailboxes != 2 || result.Policy.PerDay != 5 {
-				t.Fatalf("got %+v, want a new limit of 5, with a rule: %v", result, tt.wantRule)
+			if hasRule := result.Policy.RuleID != ""; hasRule != tc.wantRule || result.PolicyResult != sendlimit.Created || result.Mailboxes != 2 || result.Policy.PerDay != 5 {
+				t.Fatalf("got %+v, want a new limit of 5, with a rule: %v", result, tc.wantRule)
 			}
-			if rules := fx.fake.SnapshotOf(guid).Rules; tt.wantRule && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tt.wantRule && len(rules) != 0 {
-				t.Fatalf("the platform has %+v", rules)
+			if rules := fx.fake.SnapshotOf(guid).Rules; tc.wantRule && (rules[0].Enabled || len(rules[0].Lists) != 1) || !tc.wantRule && len(rules) != 0 {
+				t.Fatalf("the rules of the platform are %+v, want a disabled rule with one mailbox: %v", rules, tc.wantRule)
 			}
 		})
 	}

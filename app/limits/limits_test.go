@@ -101,22 +101,22 @@ func (fx *fixture) requireRefusal(t *testing.T, situation string, request limits
 	}
 }
 
-func pointerTo(s string) *string { return &s }
+func pointerTo(scope string) *string { return &scope }
 
 func TestARepeatedSetChangesNothing(t *testing.T) {
 	fx := newFixture(t)
 	for _, scope := range []*string{nil, pointerTo("EXAMPLE.test.")} {
-		first := fx.set(t, scope, 20)
-		if first.PolicyResult != sendlimit.Created || first.Mailboxes != 2 || first.Policy.RuleID == "" || first.Policy.PerDay != 20 {
-			t.Fatalf("first %+v", first)
+		created := fx.set(t, scope, 20)
+		if created.PolicyResult != sendlimit.Created || created.Mailboxes != 2 || created.Policy.RuleID == "" || created.Policy.PerDay != 20 {
+			t.Fatalf("the first Set returns %+v, want a new limit of 20 for 2 mailboxes, with a rule", created)
 		}
 		fx.now = fx.now.Add(time.Hour)
-		if again := fx.set(t, scope, 20); again.PolicyResult != sendlimit.Unchanged || again.Policy != first.Policy {
-			t.Fatalf("again %+v", again)
+		if repeated := fx.set(t, scope, 20); repeated.PolicyResult != sendlimit.Unchanged || repeated.Policy != created.Policy {
+			t.Fatalf("the repeated Set returns %+v, want the policy %+v unchanged", repeated, created.Policy)
 		}
 		changed := fx.set(t, scope, 7)
-		if changed.PolicyResult != sendlimit.Updated || changed.Policy.ID != first.Policy.ID || !changed.Policy.UpdatedAt.Equal(fx.now) {
-			t.Fatalf("changed %+v", changed)
+		if changed.PolicyResult != sendlimit.Updated || changed.Policy.ID != created.Policy.ID || !changed.Policy.UpdatedAt.Equal(fx.now) {
+			t.Fatalf("the Set with a different limit returns %+v, want the policy updated now", changed)
 		}
 		got, err := fx.Get(t.Context(), fx.owner, guid, scope)
 		must(t, err)
@@ -125,7 +125,7 @@ func TestARepeatedSetChangesNothing(t *testing.T) {
 		}
 	}
 	if n := fx.fake.Calls("EnsureRule"); n != 6 {
-		t.Fatalf("EnsureRule was called %d times, want 6", n)
+		t.Fatalf("EnsureRule was called %d times, want 6: 3 for each scope", n)
 	}
 }
 
@@ -136,13 +136,13 @@ func TestSetAdoptsExistingRule(t *testing.T) {
 	name := sendlimit.RuleName(zone)
 	fx.fake.SetRule(guid, sendlimit.Rule{Name: name, Lists: []string{"ada@" + zone}})
 	existingID := fx.fake.SnapshotOf(guid).Rules[0].ID
-	first := fx.set(t, pointerTo(zone), 20)
-	if first.PolicyResult != sendlimit.Created || first.Policy.RuleID != existingID || first.Policy.RuleName != name {
-		t.Fatalf("adopted %+v", first)
+	adopted := fx.set(t, pointerTo(zone), 20)
+	if adopted.PolicyResult != sendlimit.Created || adopted.Policy.RuleID != existingID || adopted.Policy.RuleName != name {
+		t.Fatalf("got %+v, want a new policy with the rule %s", adopted, existingID)
 	}
 	fx.fake.DropRule(guid, name)
-	if again := fx.set(t, pointerTo(zone), 20); again.PolicyResult != sendlimit.Created || again.Policy.RuleID == existingID {
-		t.Fatalf("created again: %+v", again)
+	if recreated := fx.set(t, pointerTo(zone), 20); recreated.PolicyResult != sendlimit.Created || recreated.Policy.RuleID == existingID {
+		t.Fatalf("after the deletion of the rule: got %+v, want a new rule", recreated)
 	}
 }
 
@@ -157,10 +157,10 @@ func TestScopeWithoutMailboxesHasNoRule(t *testing.T) {
 func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 	fx := newFixture(t)
 	fx.attach(t, otherGUID)
-	otherDomain, err := fx.store.ReserveDomain(t.Context(), fx.owner, otherGUID, "far.test", 12, fx.now)
+	domainOfOtherTenant, err := fx.store.ReserveDomain(t.Context(), fx.owner, otherGUID, "far.test", 12, fx.now)
 	must(t, err)
-	otherDomain.Added = true
-	must(t, fx.store.SaveDomain(t.Context(), fx.owner, otherDomain, nil))
+	domainOfOtherTenant.Added = true
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, domainOfOtherTenant, nil))
 	for _, scope := range []string{"", ".", "unknown.test", "far.test", "nodots", "\x00"} {
 		fx.requireRefusal(t, scope, limits.SetRequest{DomainScope: pointerTo(scope), PerDay: 99}, fault.DomainNotFound)
 		if _, err := fx.Get(t.Context(), fx.owner, guid, pointerTo(scope)); !errors.Is(err, fault.PolicyNotFound) {
@@ -168,15 +168,15 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 		}
 	}
 	if _, err := fx.Set(t.Context(), "bob", guid, limits.SetRequest{PerDay: 99}, nil); !errors.Is(err, fault.TenantNotFound) {
-		t.Fatal(err)
+		t.Fatalf("for a different account: got %v, want tenant_not_found", err)
 	}
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapPending, tenant.ConsentRevoked })
 	for _, perDay := range []int{0, -1, 26} {
-		fx.requireRefusal(t, "out of bounds", limits.SetRequest{PerDay: perDay}, fault.InvalidSendLimit)
+		fx.requireRefusal(t, "a limit out of bounds", limits.SetRequest{PerDay: perDay}, fault.InvalidSendLimit)
 	}
 	fx.requireRefusal(t, "no consent", limits.SetRequest{PerDay: 5}, fault.AccessDenied)
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
-	fx.requireRefusal(t, "no mail server", limits.SetRequest{PerDay: 5}, fault.ExchangeNotReady)
+	fx.requireRefusal(t, "the mail server is not ready", limits.SetRequest{PerDay: 5}, fault.ExchangeNotReady)
 	if n := fx.fake.Calls("EnsureRule"); n != 0 {
 		t.Fatalf("EnsureRule was called %d times, want none", n)
 	}
@@ -191,10 +191,10 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
 	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 5}, nil); outcome.KindOf(err) != outcome.Down {
-		t.Fatal(err)
+		t.Fatalf("Set while the platform is down: got %v, want the outcome Down", err)
 	}
 	if _, err := fx.Get(t.Context(), fx.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
-		t.Fatal(err)
+		t.Fatalf("Get after a failed Set: got %v, want policy_not_found", err)
 	}
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid); err != nil || !slices.Equal(scopes, []string{""}) {
 		t.Fatalf("the scopes with a reserved policy are %q, %v, want the whole tenant", scopes, err)
@@ -202,7 +202,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 	fx.set(t, nil, 5)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
 	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{PerDay: 9}, nil); outcome.KindOf(err) != outcome.Down {
-		t.Fatal(err)
+		t.Fatalf("a second Set while the platform is down: got %v, want the outcome Down", err)
 	}
 	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {
 		t.Fatalf("after a failed Set the limit is %+v, %v, want 5 a day", got, err)
@@ -223,11 +223,11 @@ func TestSetFindsTheRuleAfterALostAnswer(t *testing.T) {
 func TestLostConsentIsStored(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Revoke(guid, "consent")
-	fx.requireRefusal(t, "revoked", limits.SetRequest{PerDay: 5}, fault.AccessDenied)
+	fx.requireRefusal(t, "the consent was revoked", limits.SetRequest{PerDay: 5}, fault.AccessDenied)
 	stored, err := fx.store.Tenant(t.Context(), fx.owner, guid)
 	must(t, err)
 	if stored.Consent != tenant.ConsentRevoked {
-		t.Fatalf("the consent is %s", stored.Consent)
+		t.Fatalf("the stored consent is %s, want revoked", stored.Consent)
 	}
 }
 
@@ -254,7 +254,7 @@ func (p overtakenTenant) EnsureRule(ctx context.Context, scope string, mailboxes
 func TestSetForATenantDeletedMeanwhileIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = overtakenPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
-	fx.requireRefusal(t, "deleted", limits.SetRequest{PerDay: 5}, fault.TenantNotFound)
+	fx.requireRefusal(t, "the tenant was deleted", limits.SetRequest{PerDay: 5}, fault.TenantNotFound)
 }
 
 func TestSetForADomainDeletedMeanwhileIsRefused(t *testing.T) {
@@ -265,7 +265,7 @@ func TestSetForADomainDeletedMeanwhileIsRefused(t *testing.T) {
 		missed.Began = missed.Began.Add(observation.ReplicaLag)
 		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 	}}
-	fx.requireRefusal(t, "dropped", limits.SetRequest{DomainScope: pointerTo(zone), PerDay: 5}, fault.DomainNotFound)
+	fx.requireRefusal(t, "the domain was deleted", limits.SetRequest{DomainScope: pointerTo(zone), PerDay: 5}, fault.DomainNotFound)
 }
 
 func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
@@ -276,10 +276,10 @@ func TestSetForALimitRemovedMeanwhileCanBeRepeated(t *testing.T) {
 			_, err := fx.End(t.Context(), fx.owner, guid, scope, nil)
 			must(t, err)
 		}}
-		fx.requireRefusal(t, "removed", limits.SetRequest{DomainScope: scope, PerDay: 5}, fault.ServiceUnavailable)
+		fx.requireRefusal(t, "the limit was removed", limits.SetRequest{DomainScope: scope, PerDay: 5}, fault.ServiceUnavailable)
 		fx.Platform = fx.fake
 		if result := fx.set(t, scope, 5); result.PolicyResult != sendlimit.Created || result.Policy.RuleID == "" {
-			t.Fatalf("after the repetition: %+v", result)
+			t.Fatalf("the repeated Set returns %+v, want a new policy with a rule", result)
 		}
 	}
 }
@@ -296,22 +296,22 @@ func (o overtakenPolicies) ChangePolicy(ctx context.Context, owner access.Accoun
 	return o.SendPolicies.ChangePolicy(ctx, owner, policyID, change)
 }
 
-// TestOneOfTwoConcurrentEqualSetsCreatesTheLimit sets the same limit in two concurrent requests.
-// The request that creates the rule stores the limit last. It must report the limit as unchanged,
-// because the other request has created the limit.
+// TestOneOfTwoConcurrentEqualSetsCreatesTheLimit sets the same limit in two concurrent requests. An
+// overtaking request stores the limit after the overtaken request has created the rule. The
+// overtaken request must report the limit as unchanged.
 func TestOneOfTwoConcurrentEqualSetsCreatesTheLimit(t *testing.T) {
 	fx := newFixture(t)
-	var first limits.SetResult
+	var overtaking limits.SetResult
 	fx.Policies = overtakenPolicies{fx.store, func() {
 		fx.Policies = fx.store
-		first = fx.set(t, nil, 7)
+		overtaking = fx.set(t, nil, 7)
 	}}
-	second := fx.set(t, nil, 7)
-	if first.PolicyResult != sendlimit.Created || second.PolicyResult != sendlimit.Unchanged {
-		t.Errorf("the requests report %s and %s, want created and unchanged", first.PolicyResult, second.PolicyResult)
+	overtaken := fx.set(t, nil, 7)
+	if overtaking.PolicyResult != sendlimit.Created || overtaken.PolicyResult != sendlimit.Unchanged {
+		t.Errorf("the requests report %s and %s, want created and unchanged", overtaking.PolicyResult, overtaken.PolicyResult)
 	}
-	if second.Limit != first.Limit {
-		t.Errorf("the limits are %+v and %+v, want the same", first.Limit, second.Limit)
+	if overtaken.Limit != overtaking.Limit {
+		t.Errorf("the limits are %+v and %+v, want the same", overtaking.Limit, overtaken.Limit)
 	}
 }
 
