@@ -31,13 +31,14 @@ var must = apptest.Must
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// fixture is a service in which the token of a credential selects the provider account. A token
-// without an account is refused.
+// fixture is a service with two accounts, ann and bob. It is also the ports.DNSProviders of the
+// service. The token of a credential selects the provider, which refuses a token that is not in
+// byToken.
 type fixture struct {
 	*dnsconnections.Service
 	store      *bunstore.Store
 	byToken    map[string]ports.DNSProvider
-	usedTokens []string // in the order of calls
+	usedTokens []string // in the order of the calls of For
 	ann, bob   access.AccountID
 }
 
@@ -46,8 +47,8 @@ func (fx *fixture) Providers(context.Context) ([]dns.Provider, error) { return n
 func (fx *fixture) For(_ string, credential secret.Credential) ports.DNSProvider {
 	token := credential.Secrets["api_token"].Reveal()
 	fx.usedTokens = append(fx.usedTokens, token)
-	if p := fx.byToken[token]; p != nil {
-		return p
+	if provider := fx.byToken[token]; provider != nil {
+		return provider
 	}
 	return fake.RefusingDNSProvider{}
 }
@@ -67,12 +68,12 @@ func newFixture(t *testing.T) *fixture {
 
 // provideZones adds a provider that accepts the token and has these zones.
 func (fx *fixture) provideZones(token string, zones ...string) *fake.DNSProvider {
-	p := &fake.DNSProvider{}
+	provider := &fake.DNSProvider{}
 	for _, zone := range zones {
-		p.AddZone(zone)
+		provider.AddZone(zone)
 	}
-	fx.byToken[token] = p
-	return p
+	fx.byToken[token] = provider
+	return provider
 }
 
 func credential(token string) secret.Credential {
@@ -81,7 +82,8 @@ func credential(token string) secret.Credential {
 	}
 }
 
-// connect adds a connection whose token is valid.
+// connect adds a connection. If byToken has no provider for the token, connect first adds a provider
+// without zones.
 func (fx *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
 	t.Helper()
 	if fx.byToken[token] == nil {
@@ -114,7 +116,7 @@ var (
 	errInvalidSetting = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it must be a URL"}
 )
 
-func TestAddTestsAndStores(t *testing.T) {
+func TestAddTestsAndStoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	fx.provideZones("good", "a.test", "b.test")
 	c := fx.connect(t, fx.ann, "cloudflare", "good")
@@ -123,7 +125,7 @@ func TestAddTestsAndStores(t *testing.T) {
 		ZonesVisible: 2, TestedAt: now.Truncate(time.Microsecond), CreatedAt: now.Truncate(time.Microsecond),
 	}
 	if diff := cmp.Diff([]dnsconnection.Connection{want}, fx.storedConnections(t)); diff != "" || c != want {
-		t.Fatalf("%+v\n%s", c, diff)
+		t.Fatalf("Add returned %+v, want %+v; stored connections (-want +got):\n%s", c, want, diff)
 	}
 	_, sealed, err := fx.store.DNSConnection(t.Context(), fx.ann, c.ID)
 	must(t, err)
@@ -132,20 +134,20 @@ func TestAddTestsAndStores(t *testing.T) {
 			t.Errorf("the sealed credential contains %q as plain text", part)
 		}
 	}
-	second := fx.connect(t, fx.ann, "cloudflare", "good")
-	if second.ID == c.ID || len(fx.storedConnections(t)) != 2 {
+	duplicate := fx.connect(t, fx.ann, "cloudflare", "good")
+	if duplicate.ID == c.ID || len(fx.storedConnections(t)) != 2 {
 		t.Error("a second Add with the same credential did not create a second connection")
 	}
 }
 
-func TestRejectedCredentialIsNotStored(t *testing.T) {
+func TestFailedAddStoresNoConnection(t *testing.T) {
 	fx := newFixture(t)
 	fx.byToken["down"], fx.byToken["invalid-setting"] = failingProvider{err: errDown}, failingProvider{err: errInvalidSetting}
 	fx.byToken["stuck"] = failingProvider{err: context.DeadlineExceeded}
 	fx.provideZones("good")
 	_, err := fx.store.CloseAccount(t.Context(), fx.bob, now)
 	must(t, err)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		token string
 		owner access.AccountID
 		want  fault.Code
@@ -157,36 +159,36 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"good", fx.bob, fault.AccountClosed},
 		{"good", "10000000-0000-4000-8000-000000000000", fault.AccountNotFound},
 	} {
-		_, err := fx.Add(t.Context(), dnsconnections.NewConnection{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
-		if fault.ErrorOf(err).Code != tt.want || len(fx.storedConnections(t)) != 0 {
-			t.Errorf("%s: got %v, want %s; stored %v", tt.token, err, tt.want.Name, fx.storedConnections(t))
+		_, err := fx.Add(t.Context(), dnsconnections.NewConnection{Account: tc.owner, Provider: "cloudflare", Credential: credential(tc.token)})
+		if fault.ErrorOf(err).Code != tc.want || len(fx.storedConnections(t)) != 0 {
+			t.Errorf("the token %s: got %v, want %s; stored are %v, want none", tc.token, err, tc.want.Name, fx.storedConnections(t))
 		}
 	}
 }
 
-func TestTestStoresTheResult(t *testing.T) {
+func TestTestStoresItsResult(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.provideZones("good", "a.test")
+	provider := fx.provideZones("good", "a.test")
 	c := fx.connect(t, fx.ann, "cloudflare", "good")
 	later := now.Add(time.Hour).Truncate(time.Microsecond)
 	fx.Now = func() time.Time { return later }
-	p.AddZone("b.test")
+	provider.AddZone("b.test")
 	got, err := fx.Test(t.Context(), "", c.ID)
 	c.ZonesVisible, c.TestedAt = 2, later
 	if err != nil || got != c || fx.storedConnections(t)[0] != c {
-		t.Fatalf("after a test with two zones: %+v, %v", got, err)
+		t.Fatalf("a test with two zones: got %+v, %v, want %+v, also in the store", got, err, c)
 	}
 	delete(fx.byToken, "good")
 	got, err = fx.Test(t.Context(), fx.ann, c.ID)
 	c.Status = dnsconnection.Failed
 	if !errors.Is(err, fault.CredentialRejected) || got != c || fx.storedConnections(t)[0] != c {
-		t.Fatalf("after a test with a rejected credential: %+v, %v", got, err)
+		t.Fatalf("a test with a rejected credential: got %+v, %v, want %+v, also in the store", got, err, c)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	fx.byToken["good"], fx.Now = p, func() time.Time { return later.Add(time.Hour) }
+	fx.byToken["good"], fx.Now = provider, func() time.Time { return later.Add(time.Hour) }
 	if _, err := fx.Test(cancelled, "", c.ID); err == nil || fx.storedConnections(t)[0] != c {
-		t.Fatalf("a cancelled test: %v, %+v", err, fx.storedConnections(t)[0])
+		t.Fatalf("a cancelled test: got %v, want an error; stored is %+v, want %+v", err, fx.storedConnections(t)[0], c)
 	}
 	for owner, id := range map[access.AccountID]string{fx.bob: c.ID, "": "10000000-0000-4000-8000-000000000000"} {
 		if _, err := fx.Test(t.Context(), owner, id); !errors.Is(err, fault.DNSConnectionNotFound) {
@@ -224,9 +226,9 @@ func TestRemoveDeletesTheConnection(t *testing.T) {
 	c := fx.connect(t, fx.ann, "cloudflare", "good")
 	got, err := fx.Remove(t.Context(), c.ID)
 	if err != nil || got != c || len(fx.storedConnections(t)) != 0 {
-		t.Fatalf("removed %+v, %v", got, err)
+		t.Fatalf("Remove returns %+v, %v, want %+v; stored are %v, want none", got, err, c, fx.storedConnections(t))
 	}
 	if _, err := fx.Remove(t.Context(), c.ID); !errors.Is(err, fault.DNSConnectionNotFound) {
-		t.Fatalf("again: %v", err)
+		t.Fatalf("a second Remove: got %v, want dns_connection_not_found", err)
 	}
 }

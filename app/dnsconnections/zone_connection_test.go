@@ -29,7 +29,7 @@ func (p idleProvider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 }
 
 func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		tokens     []string // the token "elsewhere" belongs to powerdns, all others to cloudflare
 		provider   string
@@ -46,19 +46,19 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 		{"no connection to a different provider is tested", []string{"elsewhere", "has"}, "cloudflare", delegation, "has", true, []string{"has"}},
 		{"a connection to any provider", []string{"empty", "elsewhere"}, "", delegation, "elsewhere", true, []string{"empty", "elsewhere"}},
 		{"a serving zone is preferred to an idle zone", []string{"idle", "has"}, "cloudflare", delegation, "has", true, []string{"idle", "has"}},
-		{"an idle zone if there is no other", []string{"empty", "idle"}, "cloudflare", delegation, "idle", false, []string{"empty", "idle"}},
+		{"an idle zone if no connection has a serving zone", []string{"empty", "idle"}, "cloudflare", delegation, "idle", false, []string{"empty", "idle"}},
 		{"the older of two connections whose zones do not serve", []string{"has", "also"}, "cloudflare", []string{"ns1.other.test"}, "has", false, []string{"has", "also"}},
 		{"an unknown delegation", []string{"down", "has"}, "cloudflare", nil, "has", false, []string{"down", "has"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.connectTokens(t, tt.tokens)
-			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, tt.provider), "a.test", tt.delegation)
-			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.wantServes || got.Zone.Name != "a.test" {
-				t.Fatalf("selected %+v, %v, want the token %q with Serves %v", got, err, tt.want, tt.wantServes)
+			fx.connectTokens(t, tc.tokens)
+			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, tc.provider), "a.test", tc.delegation)
+			if err != nil || got.Connection.Name != tc.want || got.Serves != tc.wantServes || got.Zone.Name != "a.test" {
+				t.Fatalf("selected %+v, %v, want the token %q with Serves %v", got, err, tc.want, tc.wantServes)
 			}
-			if !slices.Equal(fx.usedTokens, tt.wantTokens) {
-				t.Errorf("the tokens %v were used, want %v", fx.usedTokens, tt.wantTokens)
+			if !slices.Equal(fx.usedTokens, tc.wantTokens) {
+				t.Errorf("the tokens %v were used, want %v", fx.usedTokens, tc.wantTokens)
 			}
 			if _, err := got.Provider.Records(t.Context(), got.Zone); err != nil {
 				t.Errorf("the selected provider cannot read the zone: %v", err)
@@ -68,10 +68,10 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 }
 
 func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		tokens []string
-		want   func(error) bool
+	for _, tc := range []struct {
+		name     string
+		tokens   []string
+		isWanted func(error) bool
 	}{
 		{"no connection", nil, isError(dnsconnections.ErrNoConnection)},
 		{"only a connection to a different provider", []string{"elsewhere"}, isError(dnsconnections.ErrNoConnection)},
@@ -81,12 +81,12 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 		{"an invalid setting", []string{"invalid-setting", "bad"}, isError(fault.InvalidRequest)},
 		{"a provider that is down, and a zone that does not serve", []string{"idle", "down"}, isError(fault.ProviderUnavailable)},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.connectTokens(t, tt.tokens)
+			fx.connectTokens(t, tc.tokens)
 			got, err := fx.ForZone(t.Context(), fx.ann, fx.connectionsTo(t, "cloudflare"), "a.test", delegation)
-			if !tt.want(err) || got.Provider != nil {
-				t.Fatalf("selected %+v, %v, want a different error", got, err)
+			if !tc.isWanted(err) || got.Provider != nil {
+				t.Fatalf("selected %+v with the error %v, want none with the error of this case", got, err)
 			}
 		})
 	}
@@ -98,10 +98,10 @@ func TestForZoneUsesOnlyConnectionsOfTheAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connectTokens(t, []string{"has"})
 	if _, err := fx.ForZone(t.Context(), fx.bob, fx.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
-		t.Errorf("bob: %v", err)
+		t.Errorf("the account bob: got %v, want ErrNoConnection", err)
 	}
 	if _, err := fx.ForZone(t.Context(), "", fx.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
-		t.Errorf("an empty owner: %v", err)
+		t.Errorf("an empty owner: got %v, want ErrNoConnection", err)
 	}
 	if len(fx.usedTokens) > 0 {
 		t.Errorf("the tokens %v were used, want none", fx.usedTokens)
@@ -114,9 +114,10 @@ func (fx *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.
 	return slices.DeleteFunc(fx.storedConnections(t), func(c dnsconnection.Connection) bool { return provider != "" && c.Provider != provider })
 }
 
-// connectTokens adds a connection of the account ann for each token. After that, the provider of
-// each token behaves as the name of the token says: for example, "down" fails and "bad" is
-// rejected.
+// connectTokens adds a connection of the account ann for each token. After that, the provider of a
+// token behaves as the token says. The provider of "down" fails, and no provider accepts "bad". The
+// providers of "has", "also", "elsewhere" and "idle" have the zone a.test, that of "empty" has no
+// zone.
 func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
