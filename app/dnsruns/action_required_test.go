@@ -32,7 +32,7 @@ func (readOnlyProvider) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RR
 // must fix. A retry succeeds after the fix.
 func TestAJobNamesTheActionItRequires(t *testing.T) {
 	foreignMX := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
-	for required, tt := range map[dns.ActionRequired]actionCase{
+	for required, tc := range map[dns.ActionRequired]actionCase{
 		dns.ConnectionRequired: {
 			cause: func(*testing.T, *fixture) {},
 			fix:   func(t *testing.T, fx *fixture) { fx.connect(t, fx.provider) },
@@ -95,16 +95,16 @@ func TestAJobNamesTheActionItRequires(t *testing.T) {
 		t.Run(string(required), func(t *testing.T) {
 			t.Parallel()
 			fx := newFixture(t)
-			tt.cause(t, fx)
+			tc.cause(t, fx)
 			id := fx.createJob(t).ID
 			j := fx.run(t, fx.Worker, id)
-			if j.Status != provisioning.ActionRequired || j.RequiredAction != required || j.Stage != tt.stage || j.Message == "" {
-				t.Fatalf("the job is %+v, want the action %s at the stage %s", j, required, tt.stage)
+			if j.Status != provisioning.ActionRequired || j.RequiredAction != required || j.Stage != tc.stage || j.Message == "" {
+				t.Fatalf("the job is %+v, want the action %s at the stage %s", j, required, tc.stage)
 			}
 			if j.RequiredAction == dns.ConflictToResolve && fx.providers.Writes() != 0 {
-				t.Error("a zone with a conflict was written")
+				t.Error("the job wrote to a zone with a conflict")
 			}
-			tt.fix(t, fx)
+			tc.fix(t, fx)
 			_, err := fx.store.RetryJob(t.Context(), fx.account.ID, id, fx.clock, nil)
 			must(t, err)
 			fx.requireHealthy(t, fx.run(t, fx.Worker, id))
@@ -168,7 +168,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	if !dns.Find(records, zone, dns.MX).Same(foreignMX) {
-		t.Errorf("the customer's MX was changed to %q", dns.Find(records, zone, dns.MX).Values)
+		t.Errorf("the customer's MX is now %q, want it unchanged", dns.Find(records, zone, dns.MX).Values)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
 	}}
 	fx.connect(t, provider)
 	if j := fx.run(t, fx.Worker, fx.createJob(t).ID); j.RequiredAction != dns.ConflictToResolve || provider.reads != 2 || len(fx.provider.applied) != 0 {
-		t.Fatalf("after %d reads and %d writes the job is %+v", provider.reads, len(fx.provider.applied), j)
+		t.Fatalf("after %d reads and %d writes the job is %+v, want a conflict after 2 reads and no write", provider.reads, len(fx.provider.applied), j)
 	}
 }
 
@@ -211,10 +211,10 @@ func TestStepsShareReads(t *testing.T) {
 	earlierReads := fx.fake.DNS.Reads()
 	fx.requireHealthy(t, fx.run(t, fx.Worker, fx.createJob(t).ID))
 	// The job writes two plans, without and with DKIM. For each plan it reads the records at the
-	// provider three times: for the plan, before the write, and some time after the write. It reads
-	// the records once more at the end. For each plan it reads the public DNS three times: for the
-	// plan, at once after the write, and some time later. It also reads the public DNS once before
-	// it enables DKIM, and once at the end.
+	// provider three times: for the plan, before the write, and some time after the write. At the
+	// end of the job it reads the records once more. For each plan it reads the public DNS three
+	// times: for the plan, at once after the write, and some time later. It also reads the public
+	// DNS once before it enables DKIM, and once at the end.
 	if public := fx.fake.DNS.Reads() - earlierReads; provider.reads != 2*3+1 || public != 2*3+2 {
 		t.Errorf("the public DNS was read %d times, want 8; the records at the provider %d times, want 7", public, provider.reads)
 	}

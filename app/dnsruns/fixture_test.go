@@ -56,7 +56,7 @@ type fixture struct {
 	domain     domain.Domain
 	wakeups    *fake.Wakeups
 	clock      time.Time
-	endFailure func() // ends the failure of the mail platform
+	endFailure func() // set by requiredActionAt; ends the failure of the mail platform
 }
 
 func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.MemoryURL) }
@@ -111,7 +111,8 @@ func (fx *fixture) worker(deps dependencies) *Worker {
 	}
 }
 
-// connect adds a connection of the account. Its calls go to the given provider.
+// connect adds a connection of the account. Later calls with its credential go to the given
+// provider.
 func (fx *fixture) connect(t *testing.T, provider ports.DNSProvider) {
 	t.Helper()
 	fx.providers.AddAccount("cloudflare", "token", &fake.DNSProvider{})
@@ -156,11 +157,11 @@ func (fx *fixture) run(t *testing.T, worker *Worker, id string) provisioning.Job
 		}
 		fx.wait(j.NextAttemptAt)
 	}
-	t.Fatalf("the job never stops waiting: %+v", fx.job(t, id))
+	t.Fatalf("after 2000 attempts the job still waits: %+v", fx.job(t, id))
 	return provisioning.Job{}
 }
 
-// wait moves all clocks forward to until.
+// wait moves the clocks of the fixture and of the fake platform forward to until.
 func (fx *fixture) wait(until time.Time) {
 	fx.fake.Advance(max(0, until.Sub(fx.clock)))
 	if until.After(fx.clock) {
@@ -239,7 +240,7 @@ func (fx *fixture) requireOneOfEach(t *testing.T) {
 	}
 	for _, method := range []string{"VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
 		if n := fx.fake.Effects(method); n != 1 {
-			t.Errorf("%s took effect %d times", method, n)
+			t.Errorf("%s took effect %d times, want once", method, n)
 		}
 	}
 }
@@ -250,7 +251,7 @@ func (fx *fixture) requireHealthy(t *testing.T, j provisioning.Job) {
 	d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
 	if j.Status != provisioning.Completed || j.Stage != provisioning.StageDone || j.RequiredAction != "" {
-		t.Fatalf("the job ended %+v", j)
+		t.Fatalf("the job is %+v, want it completed", j)
 	}
 	if !d.Verified || !d.DKIMEnabled || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
 		t.Fatalf("the domain does not work: %+v", d)

@@ -128,8 +128,8 @@ func (r *zoneRace) work(ctx context.Context) error {
 	return ignoreLostLease(r.Handle(ctx, ports.Wakeup{Kind: Kind, ID: r.id}))
 }
 
-// takeOver ends the lease of the worker that executes the job, and lets a different worker execute
-// the job. Calls that the first worker has already sent still reach the zone.
+// takeOver ends the lease of the worker that executes the job, and lets a second worker execute the
+// job. Calls that the worker without a lease has already sent still reach the zone.
 func (r *zoneRace) takeOver(ctx context.Context) error {
 	interleaving.Step(ctx)
 	j, err := r.store.Job(ctx, r.account.ID, r.id)
@@ -184,9 +184,9 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 // worker took over, these records could count as managed (docs/decisions, 0026). The race therefore
 // loses no answer and has no second worker.
 var zoneRaces = []struct {
-	name       string
-	losesFirst bool // whether the answer or the request of the first write is lost
-	actors     actors
+	name            string
+	losesFirstWrite bool // whether the answer or the request of the first write is lost
+	actors          actors
 }{
 	{"the owner publishes the planned records", false, actors{(*zoneRace).work, (*zoneRace).publishAll}},
 	{"the owner adds a text, then publishes the planned texts", false, actors{(*zoneRace).work, (*zoneRace).addAndPublish}},
@@ -209,16 +209,16 @@ func maxInterruptions(actors int) int {
 // races a different worker takes over the job. After the race, every managed value must be a value
 // that a worker wrote, or one in foundAsPlanned.
 func TestOnlyWrittenRecordsAreManagedInEveryOrder(t *testing.T) {
-	for _, tt := range zoneRaces {
-		t.Run(tt.name, func(t *testing.T) {
-			interleaving.Explore(t, maxInterruptions(len(tt.actors)), func(t *testing.T, o *interleaving.Order) {
+	for _, tc := range zoneRaces {
+		t.Run(tc.name, func(t *testing.T) {
+			interleaving.Explore(t, maxInterruptions(len(tc.actors)), func(t *testing.T, o *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
 					race := newZoneRace(t)
-					if tt.losesFirst {
+					if tc.losesFirstWrite {
 						race.provider.LoseNextAnswer(o.Choose(2) == 1)
 					}
 					var acts []func(context.Context) error
-					for _, act := range tt.actors {
+					for _, act := range tc.actors {
 						acts = append(acts, func(ctx context.Context) error { return act(race, ctx) })
 					}
 					must(t, errors.Join(o.Run(t.Context(), func() {}, acts...)...))
@@ -230,7 +230,7 @@ func TestOnlyWrittenRecordsAreManagedInEveryOrder(t *testing.T) {
 						j = race.run(t, race.Worker, race.id)
 					}
 					if j.Status != provisioning.Completed {
-						t.Errorf("the job ended %+v", j)
+						t.Errorf("the job is %+v, want it completed", j)
 					}
 					race.requireOnlyWritten(t)
 				})

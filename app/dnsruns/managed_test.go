@@ -44,7 +44,7 @@ func (fx *fixture) requireManaged(t *testing.T, want ...string) {
 		t.Errorf("managed records (-want +got):\n%s", diff)
 	}
 	if unresolved, err := fx.store.OpenWrites(t.Context(), fx.account.ID, fx.domain.ID); err != nil || len(unresolved) != 0 {
-		t.Errorf("writes with an unknown outcome: %+v, %v", unresolved, err)
+		t.Errorf("the writes with an unknown outcome are %+v, %v, want none", unresolved, err)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestLostAnswerIsResolved(t *testing.T) {
 // text to a record set that the write changed.
 type editingProvider struct {
 	*publishingProvider
-	edited *bool
+	edited *bool // whether the customer has added the text
 }
 
 func (p editingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
@@ -118,14 +118,14 @@ func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	fx.connect(t, editingProvider{fx.provider, new(bool)})
 	id := fx.createJob(t).ID
 	fx.runUntil(t, id, provisioning.StagePropagation)
-	firstWrite := fx.providerRecords(t)
+	afterFirstWrite := fx.providerRecords(t)
 	fx.requireManaged(t)
 	j := fx.job(t, id)
 	fx.wait(j.NextAttemptAt)
 	if j = fx.run(t, fx.Worker, id); j.Status != provisioning.Completed {
-		t.Fatalf("the job ended %+v", j)
+		t.Fatalf("the job is %+v, want it completed", j)
 	}
-	fx.requireManaged(t, slices.DeleteFunc(fx.providerRecords(t), func(r string) bool { return slices.Contains(firstWrite, r) })...)
+	fx.requireManaged(t, slices.DeleteFunc(fx.providerRecords(t), func(r string) bool { return slices.Contains(afterFirstWrite, r) })...)
 }
 
 // overlappingProvider makes each write and reports that the write overlapped with a change of

@@ -63,7 +63,7 @@ func (p *secondProcess) readUntil(t *testing.T, word string) (linesBefore []stri
 	for {
 		line, err := p.lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("the other process ended after %q: %v", linesBefore, err)
+			t.Fatalf("the second process ended after the lines %q, before a line with %q: %v", linesBefore, word, err)
 		}
 		if strings.HasPrefix(line, word) {
 			return linesBefore
@@ -77,7 +77,7 @@ func (p *secondProcess) readUntil(t *testing.T, word string) (linesBefore []stri
 // stopped process continues. From then on, it must neither write to the platform nor change the
 // job.
 func TestAStoppedProcessCannotWrite(t *testing.T) {
-	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
+	for point, wantWrites := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			fx, id, second := newSharedFixture(t, point)
@@ -89,16 +89,16 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 				<-time.After(20 * time.Millisecond)
 			}
 			finished := fx.run(t, fx.Worker, id)
-			<-time.After(time.Until(stopped.Add(leaseDuration)))
+			<-time.After(time.Until(stopped.Add(leaseDuration))) // the lease that the stopped process knows has then expired too
 			_, err := io.WriteString(second.in, "on\n")
 			must(t, err)
 			must(t, second.cmd.Process.Signal(syscall.SIGCONT))
 			lines = append(lines, second.readUntil(t, "ended")...)
-			if n := strings.Count(strings.Join(lines, " "), "wrote"); n != writes {
-				t.Errorf("the stopped process wrote %d times, want %d", n, writes)
+			if n := strings.Count(strings.Join(lines, " "), "wrote"); n != wantWrites {
+				t.Errorf("the stopped process wrote %d times, want %d", n, wantWrites)
 			}
 			if got := fx.job(t, id); got != finished {
-				t.Errorf("the job was %+v, and is %+v", finished, got)
+				t.Errorf("the stopped process changed the job from %+v to %+v", finished, got)
 			}
 		})
 	}
@@ -109,9 +109,9 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 // at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
-	sweep, limit := time.Second, apptest.HangTimeout
+	sweepInterval, limit := time.Second, apptest.HangTimeout
 	if soak.Enabled() {
-		sweep, limit = 30*time.Second, 90*time.Second
+		sweepInterval, limit = 30*time.Second, 90*time.Second
 	}
 	fx, id, second := newSharedFixture(t, beforeSave)
 	second.readUntil(t, "here")
@@ -136,7 +136,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 			}
 			return err
 		}},
-		Periodic: []ports.Periodic{rescuer.Sweep(sweep)},
+		Periodic: []ports.Periodic{rescuer.Sweep(sweepInterval)},
 	}))
 	must(t, second.cmd.Process.Kill())
 	killed := time.Now()

@@ -41,10 +41,10 @@ type pausePoint struct {
 
 // pause prints a line for the test and waits for a line from the test, the first time that it is
 // called.
-func (w *pausePoint) pause() {
-	w.once.Do(func() {
+func (p *pausePoint) pause() {
+	p.once.Do(func() {
 		fmt.Println("here")
-		_, _ = w.lines.ReadString('\n')
+		_, _ = p.lines.ReadString('\n')
 	})
 }
 
@@ -55,11 +55,11 @@ type pausedJobs struct {
 	wait  *pausePoint
 }
 
-// inStep is the key of a context value that marks the calls of a step.
+// inStep is the key of a context value that the calls of a step have.
 type inStep struct{}
 
-// RenewJobLease waits in the first renewal of a step, which is the lease check before the write. It
-// does not wait in the periodic renewals in the background.
+// RenewJobLease waits in the first renewal of a step, which is the lease check before the write. The
+// periodic renewals in the background do not wait.
 func (p pausedJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	isCheck := ctx.Value(inStep{}) != nil
 	if isCheck && p.point == beforeCheck {

@@ -5,6 +5,7 @@ package dnsruns
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +58,7 @@ func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	recordsBefore := fx.providerRecords(t)
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	if j.Status != provisioning.Completed {
-		t.Fatalf("the job ended %+v", j)
+		t.Fatalf("the job is %+v, want it completed", j)
 	}
 	recordsAfter := fx.providerRecords(t)
 	planned, err := fx.undo().Plan(t.Context(), j.RunID)
@@ -69,21 +70,21 @@ func TestUndoRestoresWhatARunChanged(t *testing.T) {
 	fx.requireRecords(t, recordsBefore)
 	fx.requireManaged(t)
 	if diff := cmp.Diff(undoActions(planned), undoActions(undone)); diff != "" || undoActions(undone)[dns.UndoLeave] != 0 {
-		t.Errorf("the undo differs from its plan: %v, %s", undoActions(undone), diff)
+		t.Errorf("the actions of the undo are %v, want those of its plan and no UndoLeave (-plan +undo):\n%s", undoActions(undone), diff)
 	}
 
 	// The customer publishes a record that equals one of the run's records. A second undo does not
 	// change this record.
 	fx.provider.Put(zone, dns.RRSet{Name: "autodiscover." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"autodiscover.outlook.com"}})
-	customers := fx.providerRecords(t)
-	if again, err := fx.undo().Run(t.Context(), j.RunID); err != nil || len(again) != 0 {
-		t.Errorf("a second undo: %+v, %v", again, err)
+	withCustomersRecord := fx.providerRecords(t)
+	if undoneAgain, err := fx.undo().Run(t.Context(), j.RunID); err != nil || len(undoneAgain) != 0 {
+		t.Errorf("a second undo changed %+v, %v, want nothing", undoneAgain, err)
 	}
-	fx.requireRecords(t, customers)
+	fx.requireRecords(t, withCustomersRecord)
 	events, err := fx.store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 10})
 	must(t, err)
 	if n := len(slices.DeleteFunc(events, func(e audit.Event) bool { return e.Action != audit.UndoDNS })); n != 1 {
-		t.Errorf("%d undos are in the audit, want 1", n)
+		t.Errorf("%d undos are in the audit log, want 1", n)
 	}
 }
 
@@ -94,8 +95,8 @@ func TestUndoKeepsValuesThatWereChangedSince(t *testing.T) {
 	records, err := fx.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)
 	texts := dns.Find(records, zone, dns.TXT)
-	spf := slices.IndexFunc(texts.Values, func(v string) bool { return len(v) > 6 && v[:6] == "v=spf1" })
-	texts.Values[spf] = "v=spf1 -all"
+	spfIndex := slices.IndexFunc(texts.Values, func(v string) bool { return strings.HasPrefix(v, "v=spf1 ") })
+	texts.Values[spfIndex] = "v=spf1 -all"
 	texts.Values = append(texts.Values, "added later")
 	fx.provider.Put(zone, texts)
 	fx.provider.Put(zone, dns.RRSet{Name: "_dmarc." + zone, Type: dns.TXT})
@@ -138,7 +139,7 @@ func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
 	fx.provider.LoseNextAnswer(true)
 	j := fx.runUntil(t, id, provisioning.StageApply)
 	if slices.Equal(recordsBefore, fx.providerRecords(t)) {
-		t.Fatal("nothing was written")
+		t.Fatal("the write whose answer was lost did not take effect")
 	}
 	_, err := fx.undo().Run(t.Context(), j.RunID)
 	must(t, err)
@@ -174,7 +175,7 @@ func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
 	fx := newFixture(t)
 	fx.addCustomerRecords(t)
 	if _, err := fx.undo().Run(t.Context(), fx.domain.ID); !errors.Is(err, fault.RunNotFound) {
-		t.Errorf("an unknown run: %v", err)
+		t.Errorf("an unknown run: got %v, want provisioning_run_not_found", err)
 	}
 	j := fx.run(t, fx.Worker, fx.createJob(t).ID)
 	recordsAfter := fx.providerRecords(t)
@@ -187,11 +188,11 @@ func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
 	managed, err := fx.store.Written(t.Context(), fx.account.ID, fx.domain.ID)
 	must(t, err)
 	if _, err := fx.undo().Run(t.Context(), j.RunID); !errors.Is(err, fault.ConnectionRequired) {
-		t.Errorf("without a connection: %v", err)
+		t.Errorf("without a connection: got %v, want connection_required", err)
 	}
 	fx.requireRecords(t, recordsAfter)
 	if afterRefusal, err := fx.store.Written(t.Context(), fx.account.ID, fx.domain.ID); err != nil || !slices.Equal(managed, afterRefusal) {
-		t.Errorf("managed after a refused undo: %+v, %v", afterRefusal, err)
+		t.Errorf("after a refused undo the managed records are %+v, %v, want %+v", afterRefusal, err, managed)
 	}
 	fx.connect(t, fx.provider)
 	_, err = fx.undo().Run(t.Context(), j.RunID)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -25,11 +26,11 @@ func TestJobCompletesAllStages(t *testing.T) {
 		t.Errorf("the zone was written %d times, want once without and once with the DKIM records", len(fx.provider.applied))
 	}
 	if j.Provider != "cloudflare" || j.StartedAt.IsZero() || j.EndedAt.IsZero() {
-		t.Errorf("the job ended %+v", j)
+		t.Errorf("the job is %+v, want the provider cloudflare and the times of its start and end", j)
 	}
 	for _, wakeup := range fx.wakeups.All() {
 		if wakeup.Kind != Kind || wakeup.ID != j.ID || wakeup.Account != fx.account.ID || wakeup.At.IsZero() {
-			t.Errorf("the wake-up is %+v", wakeup)
+			t.Errorf("the wake-up is %+v, want one for the job with a time", wakeup)
 		}
 	}
 }
@@ -39,13 +40,13 @@ func TestJobCompletesAllStages(t *testing.T) {
 func TestRecordsByHandAreEnough(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createJob(t).ID
-	for range 3 {
+	for range 3 { // without records, with the records before DKIM, and with the DKIM records
 		j := fx.run(t, fx.Worker, id)
 		if j.Status == provisioning.Completed {
 			d, err := fx.store.DomainByID(t.Context(), fx.account.ID, fx.domain.ID)
 			must(t, err)
 			if !d.Verified || !d.DKIMEnabled || fx.providers.Writes() != 0 {
-				t.Fatalf("stored %+v after %d writes", d, fx.providers.Writes())
+				t.Fatalf("after %d writes the stored domain is %+v, want no write, and the domain verified with DKIM", fx.providers.Writes(), d)
 			}
 			return
 		}
@@ -55,14 +56,14 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 		survey, err := fx.Domains.Survey(t.Context(), fx.account.ID, fx.domain.ID)
 		must(t, err)
 		var records []dns.Record
-		for _, d := range survey.Plan.Desired {
-			records = append(records, d.Record)
+		for _, desired := range survey.Plan.Desired {
+			records = append(records, desired.Record)
 		}
 		fx.fake.DNS.Publish(zone, records...)
 		_, err = fx.store.RetryJob(t.Context(), fx.account.ID, id, fx.clock, nil)
 		must(t, err)
 	}
-	t.Fatalf("the job did not finish after three retries: %+v", fx.job(t, id))
+	t.Fatalf("the job did not complete in three runs: %+v", fx.job(t, id))
 }
 
 // TestStopReleasesTheJob checks that a worker that is stopped during a step releases its job at
@@ -99,7 +100,7 @@ func TestStopsDoNotFailTheJob(t *testing.T) {
 	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StagePropagation)
 	fx.wait(j.NextAttemptAt)
-	for n := range 25 {
+	for stops := range 25 { // more than the 20 faults after which a job fails
 		gate := fx.fake.Hold("VerifyDomain")
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -107,13 +108,13 @@ func TestStopsDoNotFailTheJob(t *testing.T) {
 		select {
 		case <-gate.Arrived():
 		case err := <-ended:
-			t.Fatalf("after %d stops, the attempt ended with %v: %+v", n, err, fx.job(t, id))
+			t.Fatalf("after %d stops, the attempt ended with %v: %+v", stops, err, fx.job(t, id))
 		}
 		stop()
 		must(t, <-ended)
 		gate.Release()
 		if j := fx.job(t, id); j.Status != provisioning.Queued || j.Faults != 0 {
-			t.Fatalf("after %d stops, the job is %s with %d faults, want it queued without faults", n+1, j.Status, j.Faults)
+			t.Fatalf("after %d stops, the job is %s with %d faults, want it queued without faults", stops+1, j.Status, j.Faults)
 		}
 	}
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
@@ -147,7 +148,7 @@ func (s stalledProvider) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, 
 }
 
 // TestLateWorkerCannotWrite checks that a worker does not write after its job was claimed by
-// another worker.
+// a different worker.
 func TestLateWorkerCannotWrite(t *testing.T) {
 	fx := newFixture(t)
 	provider := stalledProvider{fx.provider, make(chan struct{}, 100), make(chan struct{}, 100)}
@@ -165,11 +166,11 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	provider.answer <- struct{}{}
 	must(t, <-ended)
 	if fx.providers.Writes() != writes || fx.job(t, id) != jobBefore || jobBefore.Epoch <= lateEpoch {
-		t.Fatalf("the late worker wrote: %d writes, %+v", fx.providers.Writes(), fx.job(t, id))
+		t.Fatalf("the late worker changed %d writes to %d, or the job from %+v to %+v", writes, fx.providers.Writes(), jobBefore, fx.job(t, id))
 	}
 }
 
-// endLease ends the lease of a job, so that another worker can claim the job as if the lease had
+// endLease ends the lease of a job, so that a different worker can claim the job as if the lease had
 // expired. It returns the epoch of the ended lease.
 func (fx *fixture) endLease(t *testing.T, id string) int64 {
 	t.Helper()
@@ -189,13 +190,13 @@ func TestSweepWakesDueJobsAndNoRunningJobs(t *testing.T) {
 	must(t, sweep.Do(t.Context()))
 	wakeups := fx.wakeups.All()
 	if len(wakeups) != 1 || wakeups[0].Kind != Kind || wakeups[0].ID != j.ID || wakeups[0].Account != fx.account.ID {
-		t.Fatalf("wakeups are %+v", wakeups)
+		t.Fatalf("the wake-ups are %+v, want one for the due job", wakeups)
 	}
-	_, won, err := fx.store.ClaimJob(t.Context(), j.ID, time.Minute, fx.clock)
+	_, claimed, err := fx.store.ClaimJob(t.Context(), j.ID, apptest.HangTimeout, fx.clock)
 	must(t, err)
 	must(t, sweep.Do(t.Context()))
-	if n := len(fx.wakeups.All()); !won || n != 1 {
-		t.Fatalf("a running job was woken (%d)", n)
+	if wakeups := fx.wakeups.All(); !claimed || len(wakeups) != 1 {
+		t.Fatalf("claimed is %v, and after a second sweep the wake-ups are %+v, want none for a running job", claimed, wakeups)
 	}
 }
 
@@ -206,7 +207,7 @@ func TestJobWaitsForTheMailServer(t *testing.T) {
 	id := fx.createJob(t).ID
 	j := fx.runUntil(t, id, provisioning.StageDomainVerification)
 	if j.Next != provisioning.EnableMail {
-		t.Fatalf("the job waits for %s", j.Next)
+		t.Fatalf("the job waits for %s, want EnableMail", j.Next)
 	}
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapReady })
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
@@ -257,13 +258,12 @@ func TestJobWaitsForTheServiceRecords(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, worker, id))
 }
 
-// TestJobEndsProxyingOfDKIMRecords checks that a job completes if the provider proxies a DKIM
-// record that is otherwise correct. It also completes if the provider proxies a foreign DMARC
-// record. It does not change the DMARC record.
+// TestJobEndsProxyingOfDKIMRecords checks that a job ends the proxying of a DKIM record and then
+// completes. The job does not change a foreign DMARC record that the provider proxies.
 func TestJobEndsProxyingOfDKIMRecords(t *testing.T) {
 	fx := newFixture(t)
-	alias := dns.RRSet{Name: "_dmarc." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"vendor.test"}, Veiled: true}
-	fx.provider.Put(zone, alias)
+	foreignDMARC := dns.RRSet{Name: "_dmarc." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"vendor.test"}, Veiled: true}
+	fx.provider.Put(zone, foreignDMARC)
 	fx.provider.show(t.Context(), dns.Zone{Name: zone})
 	fx.connect(t, fx.provider)
 	id := fx.createJob(t).ID
@@ -286,7 +286,7 @@ func TestJobEndsProxyingOfDKIMRecords(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 	records, err = fx.provider.Records(t.Context(), dns.Zone{ID: zone})
 	must(t, err)
-	if !dns.Find(records, alias.Name, dns.CNAME).Veiled || dns.Find(records, selector.Name, dns.CNAME).Veiled {
+	if !dns.Find(records, foreignDMARC.Name, dns.CNAME).Veiled || dns.Find(records, selector.Name, dns.CNAME).Veiled {
 		t.Errorf("the records are %+v, want only the DMARC record proxied", records)
 	}
 }
@@ -318,6 +318,6 @@ func TestNewJobStartsAtOnceIfTheClockIsAhead(t *testing.T) {
 	_, err := service.Provision(t.Context(), fx.account, fx.domain.ID, nil)
 	must(t, err)
 	if wakeups := fx.wakeups.All(); len(wakeups) != 1 || wakeups[0].At.After(time.Now()) {
-		t.Errorf("the wake-ups are %+v", wakeups)
+		t.Errorf("the wake-ups are %+v, want one that is due at once", wakeups)
 	}
 }
