@@ -23,30 +23,30 @@ import (
 func TestRepeatedAddReturnsTheSameDomain(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
-	first, err := fx.Add(t.Context(), fx.account, guid, "Example.TEST.", nil)
+	created, err := fx.Add(t.Context(), fx.account, guid, "Example.TEST.", nil)
 	must(t, err)
-	if first.Exists || first.Domain.Name != zone || first.Domain.Verified || len(first.Domain.Verification) != 1 {
-		t.Fatalf("the new domain is %+v", first)
+	if created.Exists || created.Domain.Name != zone || created.Domain.Verified || len(created.Domain.Verification) != 1 {
+		t.Fatalf("the first Add returns %+v, want a new unverified domain with one verification record", created)
 	}
 	want := dns.Status{MX: "mx.other.test.", SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
-	if first.Live != want || first.DKIM.Status != domain.DKIMPending || first.DKIM.Message == "" {
-		t.Fatalf("live %+v, DKIM %+v", first.Live, first.DKIM)
+	if created.Live != want || created.DKIM.Status != domain.DKIMPending || created.DKIM.Message == "" {
+		t.Fatalf("the first Add returns the status %+v, want %+v; and the DKIM state %+v, want pending with a message", created.Live, want, created.DKIM)
 	}
 	stored := fx.storedDomain(t)
 	if !stored.Added || stored.Status != want || stored.CheckedAt.IsZero() || len(stored.Verification) != 1 {
-		t.Fatalf("the new domain is stored as %+v", stored)
+		t.Fatalf("the new domain is stored as %+v, want it added, with the status %+v", stored, want)
 	}
 	calls := fx.fake.Calls("AddDomain")
-	again := fx.addDomain(t)
-	if !again.Exists || again.Domain.ID != stored.ID || fx.fake.Calls("AddDomain") != calls || again.Live != want {
-		t.Fatalf("again: %+v", again)
+	repeated := fx.addDomain(t)
+	if !repeated.Exists || repeated.Domain.ID != stored.ID || fx.fake.Calls("AddDomain") != calls || repeated.Live != want {
+		t.Fatalf("the repeated Add returns %+v, want the existing domain without a call of AddDomain", repeated)
 	}
 	byID, err := fx.ByID(t.Context(), fx.account.ID, stored.ID)
 	must(t, err)
 	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	if byID.Name != zone || len(list) != 1 || list[0].ID != stored.ID {
-		t.Fatalf("by id %+v, listed %+v", byID, list)
+		t.Fatalf("ByID returns %+v and List %+v, want only the added domain", byID, list)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestAddStoresADomainThatThePlatformHas(t *testing.T) {
 	}
 }
 
-func TestAddRefusesInvalidRequests(t *testing.T) {
+func TestAddRefusesInvalidNamesAndExceededLimits(t *testing.T) {
 	addTwelveDomains := func(t *testing.T, fx *fixture) {
 		for n := range domain.MaxPerTenant {
 			_, err := fx.Add(t.Context(), fx.account, guid, fmt.Sprintf("full-%d.test", n), nil)
@@ -71,7 +71,7 @@ func TestAddRefusesInvalidRequests(t *testing.T) {
 		}
 	}
 	downgradePlan := func(_ *testing.T, fx *fixture) { fx.account.Plan.TenantSlots = 0 }
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		domain  string
 		arrange []func(*testing.T, *fixture)
@@ -86,16 +86,16 @@ func TestAddRefusesInvalidRequests(t *testing.T) {
 		{"the limit of the tenant is checked before the limit of the plan", zone, []func(*testing.T, *fixture){addTwelveDomains, downgradePlan}, fault.DomainLimitReached},
 		{"the limit of the plan applies to existing domains too", "full-3.test", []func(*testing.T, *fixture){addTwelveDomains, downgradePlan}, fault.TenantLimitReached},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			for _, arrange := range tt.arrange {
+			for _, arrange := range tc.arrange {
 				arrange(t, fx)
 			}
 			calls := fx.fake.Calls("AddDomain")
-			_, err := fx.Add(t.Context(), fx.account, guid, tt.domain, nil)
-			requireRefusal(t, err, tt.want)
+			_, err := fx.Add(t.Context(), fx.account, guid, tc.domain, nil)
+			requireRefusal(t, err, tc.want)
 			if fx.fake.Calls("AddDomain") != calls {
-				t.Fatal("a refused domain reached the platform")
+				t.Fatal("AddDomain was called for a refused domain")
 			}
 		})
 	}
@@ -146,10 +146,11 @@ func TestDomainsOfOtherAccountsAreNotFound(t *testing.T) {
 	}
 }
 
-// TestFailedAddKeepsTheRowOfAPossibleDomain checks that a failed Add keeps the reserved row if the
-// platform may have the domain, and deletes the row otherwise.
+// TestFailedAddKeepsTheRowOfAPossibleDomain checks what a fault of the platform does to the
+// reserved row. A failed Add keeps the row if the platform may have the domain, and deletes it
+// otherwise.
 func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		fault    fake.Fault
 		want     fault.Code // the zero Code if Add succeeds
@@ -169,29 +170,29 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 		{"the read of the records is throttled", fake.Fault{Method: "Records", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
 		{"the consent was withdrawn", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied, false},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Search = time.Second
-			endFault := fx.fake.Fail(tt.fault)
+			endFault := fx.fake.Fail(tc.fault)
 			_, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
-			if tt.want == (fault.Code{}) {
+			if tc.want == (fault.Code{}) {
 				must(t, err)
 			} else {
-				requireRefusal(t, err, tt.want)
+				requireRefusal(t, err, tc.want)
 			}
 			endFault()
 			fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
 			d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, zone, domain.MaxPerTenant, time.Now())
 			must(t, err)
-			if d.JustReserved == tt.wantKept {
-				t.Fatalf("the row was kept: %v, want %v", !d.JustReserved, tt.wantKept)
+			if d.JustReserved == tc.wantKept {
+				t.Fatalf("the row was kept: %v, want %v", !d.JustReserved, tc.wantKept)
 			}
 			got := fx.addDomain(t)
-			if got.Exists != (tt.want == (fault.Code{})) {
-				t.Fatalf("a later Add reports the domain as existing: %v", got.Exists)
+			if got.Exists != (tc.want == (fault.Code{})) {
+				t.Fatalf("a later Add reports the domain as existing: %v, want %v", got.Exists, !got.Exists)
 			}
 			if n := fx.fake.Effects("AddDomain"); n != 1 {
-				t.Fatalf("added %d times", n)
+				t.Fatalf("AddDomain took effect %d times, want once", n)
 			}
 		})
 	}
@@ -245,13 +246,13 @@ func TestAddSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	got, err := s.Add(t.Context(), fx.account, guid, zone, nil)
 	must(t, err)
 	if stored := fx.storedDomain(t); got.Exists || stored.ID != got.Domain.ID || len(stored.Verification) != 1 {
-		t.Fatalf("got %+v, stored %+v", got, stored)
+		t.Fatalf("Add returns %+v, and stored is %+v, want the same new domain", got, stored)
 	}
 }
 
-// TestAddFindsWhatThePlatformShowsLate checks that Add finds the domain after an unknown outcome,
-// even if lagging replicas of the platform do not show it at first.
-func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
+// TestAddFindsADomainThatThePlatformShowsLate checks that Add finds the domain after an unknown
+// outcome, even if lagging replicas of the platform do not show the domain at first.
+func TestAddFindsADomainThatThePlatformShowsLate(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 4})
@@ -267,12 +268,13 @@ func TestAddStoresALostConsent(t *testing.T) {
 	_, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
 	requireRefusal(t, err, fault.AccessDenied)
 	if got := fx.storedTenant(t).Consent; got != tenant.ConsentRevoked {
-		t.Fatalf("the consent is stored as %s", got)
+		t.Fatalf("the consent is stored as %s, want revoked", got)
 	}
 }
 
 // TestRequestsAreRefusedAfterTheConsentWasLost checks which errors requests get once the stored
-// consent is revoked. No call reaches the platform.
+// consent is revoked. Each call of the platform fails, so these errors show that no request calls
+// it.
 func TestRequestsAreRefusedAfterTheConsentWasLost(t *testing.T) {
 	fx := newFixture(t)
 	fx.addDomain(t)
@@ -283,7 +285,7 @@ func TestRequestsAreRefusedAfterTheConsentWasLost(t *testing.T) {
 	verify := func(name string) error { _, err := fx.Verify(t.Context(), fx.account.ID, guid, name); return err }
 	enable := func(name string) error { _, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, name); return err }
 	status := func(name string) error { _, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, name); return err }
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		err  error
 		want fault.Code
@@ -295,9 +297,9 @@ func TestRequestsAreRefusedAfterTheConsentWasLost(t *testing.T) {
 		{"verify an unknown domain", verify("other.test"), fault.DomainNotFound},
 		{"enable dkim", enable(zone), fault.AccessDenied},
 	} {
-		t.Run(tt.name, func(t *testing.T) { requireRefusal(t, tt.err, tt.want) })
+		t.Run(tc.name, func(t *testing.T) { requireRefusal(t, tc.err, tc.want) })
 	}
-	must(t, status(zone)) // reads only the DNS
+	must(t, status(zone)) // DKIMStatus reads only the DNS
 }
 
 func TestDKIMStatusNeedsConsentOnlyToReadTargets(t *testing.T) {
@@ -312,7 +314,7 @@ func TestDKIMStatusNeedsConsentOnlyToReadTargets(t *testing.T) {
 	_, err = fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
 	requireRefusal(t, err, fault.AccessDenied)
 	if fx.fake.Calls("Signing") != calls {
-		t.Fatal("the platform was called")
+		t.Fatal("Signing was called, although the consent is revoked")
 	}
 }
 
@@ -325,7 +327,7 @@ func (fx *fixture) addWhileBusy(t *testing.T, name string) error {
 	return err
 }
 
-func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
+func TestTheDomainLimitHoldsUnderManyConcurrentRequests(t *testing.T) {
 	fx := newFixture(t)
 	const requestCount = 50
 	errs := make([]error, requestCount)
@@ -342,7 +344,7 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 	list, err := fx.List(t.Context(), fx.account.ID, guid)
 	must(t, err)
 	if atPlatform := len(fx.fake.SnapshotOf(guid).Domains); atPlatform != domain.MaxPerTenant || len(list) != atPlatform {
-		t.Fatalf("the platform has %d, the store %d", atPlatform, len(list))
+		t.Fatalf("the platform has %d domains and the store %d, want %d", atPlatform, len(list), domain.MaxPerTenant)
 	}
 }
 

@@ -33,10 +33,10 @@ func serversOf(answer bool) []dns.Server {
 func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	now := time.Now()
 	servers := nameServers{"ann.test": true, "eve.test": true, "eve2.test": true}
-	w := &Watch{DNS: servers, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	watch := &Watch{DNS: servers, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 	read := func(owner access.AccountID, name string) {
 		zoneRead, _ := servers.Read(t.Context(), owner, name)
-		w.detectOutage(t.Context(), owner, zoneRead)
+		watch.detectOutage(t.Context(), owner, zoneRead)
 	}
 	read("ann", "ann.test")
 	read("eve", "eve.test")
@@ -45,14 +45,14 @@ func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	for range 2 * maxSilentReads {
 		read("eve", "eve.test")
 	}
-	if w.backoff.stopsAll(now) {
-		t.Fatal("the silent domains of one account stop the checks of all")
+	if watch.backoff.stopsAll(now) {
+		t.Fatal("the silent domains of one account stop the checks of all accounts")
 	}
 	servers["ann.test"] = false
 	for range maxSilentReads {
 		read("eve", "eve.test")
 	}
-	if !w.backoff.stopsAll(now) {
+	if !watch.backoff.stopsAll(now) {
 		t.Fatal("the checks continue although no domain answers")
 	}
 }
@@ -62,16 +62,16 @@ func TestOneAccountCannotStopTheChecks(t *testing.T) {
 // read of a different account has no answer either.
 func TestOneAccountCannotStopTheChecksAfterARestart(t *testing.T) {
 	now := time.Now()
-	w := &Watch{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	watch := &Watch{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 	silentRead := dns.ZoneRead{Servers: serversOf(false)}
 	for range maxSilentReads {
-		w.detectOutage(t.Context(), "eve", silentRead)
+		watch.detectOutage(t.Context(), "eve", silentRead)
 	}
-	if !w.backoff.stops("eve", now) || w.backoff.stops("ann", now) || w.backoff.stopsAll(now) {
-		t.Fatal("the checks of exactly this account should stop")
+	if !watch.backoff.stops("eve", now) || watch.backoff.stops("ann", now) || watch.backoff.stopsAll(now) {
+		t.Fatal("the checks of other accounts stop, or those of the silent account continue")
 	}
-	w.detectOutage(t.Context(), "ann", silentRead)
-	if !w.backoff.stopsAll(now) {
+	watch.detectOutage(t.Context(), "ann", silentRead)
+	if !watch.backoff.stopsAll(now) {
 		t.Fatal("the checks continue although no domain of two accounts answers")
 	}
 }

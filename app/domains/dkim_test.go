@@ -19,20 +19,20 @@ func TestRepeatedEnableDKIMCallsThePlatformOnce(t *testing.T) {
 	d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.DKIMEnabled || !fx.storedDomain(t).DKIMEnabled || d.Status.DKIM != dns.DKIMHealthy {
-		t.Fatalf("DKIM is not enabled or not healthy: %+v", d)
+		t.Fatalf("got %+v, want DKIM enabled and healthy, also in the store", d)
 	}
 	_, err = fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if fx.fake.Calls("EnableSigning") != 1 {
-		t.Fatalf("EnableSigning was called %d times", fx.fake.Calls("EnableSigning"))
+		t.Fatalf("EnableSigning was called %d times, want once", fx.fake.Calls("EnableSigning"))
 	}
 }
 
-func TestEnableDKIMRefusals(t *testing.T) {
+func TestEnableDKIMReportsWhyItFailed(t *testing.T) {
 	notReady := func(t *testing.T, fx *fixture) {
 		fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		arrange  func(*testing.T, *fixture)
 		want     fault.Code // the zero Code if EnableDKIM succeeds
@@ -52,9 +52,9 @@ func TestEnableDKIMRefusals(t *testing.T) {
 		}, fault.DKIMNotReady, false},
 		{"one CNAME to a wrong target", func(t *testing.T, fx *fixture) {
 			d := fx.addAndVerify(t)
-			wrong := d.Signing.Selector2
-			wrong.Content = "elsewhere.test"
-			fx.publish(d, d.Signing.Selector1, wrong)
+			wrongSelector := d.Signing.Selector2
+			wrongSelector.Content = "elsewhere.test"
+			fx.publish(d, d.Signing.Selector1, wrongSelector)
 		}, fault.DKIMNotReady, false},
 		{"the platform does not see the CNAMEs", func(t *testing.T, fx *fixture) {
 			fx.addAndPublishDKIM(t)
@@ -77,18 +77,19 @@ func TestEnableDKIMRefusals(t *testing.T) {
 			fx.fake.Revoke(guid, "exchange_role")
 		}, fault.AccessDenied, false},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			tt.arrange(t, fx)
+			tc.arrange(t, fx)
 			_, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
-			succeeds := tt.want == (fault.Code{})
+			succeeds := tc.want == (fault.Code{})
 			if succeeds {
 				must(t, err)
 			} else {
-				requireRefusal(t, err, tt.want)
+				requireRefusal(t, err, tc.want)
 			}
-			if fx.storedDomain(t).DKIMEnabled != succeeds || (fx.fake.Calls("EnableSigning") > 0) != tt.wantCall {
-				t.Fatalf("stored as enabled %v, EnableSigning was called %d times", fx.storedDomain(t).DKIMEnabled, fx.fake.Calls("EnableSigning"))
+			if fx.storedDomain(t).DKIMEnabled != succeeds || (fx.fake.Calls("EnableSigning") > 0) != tc.wantCall {
+				t.Fatalf("stored as enabled %v, want %v; EnableSigning was called %d times, want a call: %v",
+					fx.storedDomain(t).DKIMEnabled, succeeds, fx.fake.Calls("EnableSigning"), tc.wantCall)
 			}
 			if fx.storedTenant(t).Consent != tenant.ConsentGranted {
 				t.Fatal("a valid consent is stored as revoked")
@@ -98,11 +99,11 @@ func TestEnableDKIMRefusals(t *testing.T) {
 }
 
 func TestDKIMStatusFollowsThePublishedRecords(t *testing.T) {
-	for _, tt := range []struct {
-		name                 string
-		arrange              func(*testing.T, *fixture)
-		status               string
-		selector1, selector2 dns.SelectorState
+	for _, tc := range []struct {
+		name                         string
+		arrange                      func(*testing.T, *fixture)
+		wantStatus                   string
+		wantSelector1, wantSelector2 dns.SelectorState
 	}{
 		{"an unverified domain", func(t *testing.T, fx *fixture) { fx.addDomain(t) }, domain.DKIMPending, dns.SelectorMissing, dns.SelectorMissing},
 		{"one CNAME published", func(t *testing.T, fx *fixture) {
@@ -111,9 +112,9 @@ func TestDKIMStatusFollowsThePublishedRecords(t *testing.T) {
 		}, domain.DKIMPending, dns.SelectorPropagated, dns.SelectorMissing},
 		{"one CNAME to a wrong target", func(t *testing.T, fx *fixture) {
 			d := fx.addAndVerify(t)
-			wrong := d.Signing.Selector2
-			wrong.Content = "elsewhere.test"
-			fx.publish(d, d.Signing.Selector1, wrong)
+			wrongSelector := d.Signing.Selector2
+			wrongSelector.Content = "elsewhere.test"
+			fx.publish(d, d.Signing.Selector1, wrongSelector)
 		}, domain.DKIMPending, dns.SelectorPropagated, dns.SelectorMismatch},
 		{"both CNAMEs published", func(t *testing.T, fx *fixture) { fx.addAndPublishDKIM(t) }, domain.DKIMReady, dns.SelectorPropagated, dns.SelectorPropagated},
 		{"DKIM enabled", func(t *testing.T, fx *fixture) {
@@ -122,15 +123,15 @@ func TestDKIMStatusFollowsThePublishedRecords(t *testing.T) {
 			must(t, err)
 		}, domain.DKIMEnabled, dns.SelectorPropagated, dns.SelectorPropagated},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			tt.arrange(t, fx)
+			tc.arrange(t, fx)
 			reads := fx.fake.DNS.Reads()
-			r, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
+			got, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
-			if r.Status != tt.status || r.Selector1 != tt.selector1 || r.Selector2 != tt.selector2 ||
-				r.ReadyToEnable != (tt.status == domain.DKIMReady) || r.CheckedAt.IsZero() {
-				t.Fatalf("got %+v, want %s with the selectors %s and %s", r, tt.status, tt.selector1, tt.selector2)
+			if got.Status != tc.wantStatus || got.Selector1 != tc.wantSelector1 || got.Selector2 != tc.wantSelector2 ||
+				got.ReadyToEnable != (tc.wantStatus == domain.DKIMReady) || got.CheckedAt.IsZero() {
+				t.Fatalf("got %+v, want %s with the selectors %s and %s", got, tc.wantStatus, tc.wantSelector1, tc.wantSelector2)
 			}
 			if fx.fake.DNS.Reads() == reads {
 				t.Fatal("the DNS was not read")
@@ -146,10 +147,10 @@ func TestDKIMStatusReadsMissingTargets(t *testing.T) {
 	d.Signing = dns.Signing{}
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 	fx.publish(d, signing.Selector1, signing.Selector2)
-	r, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
+	got, err := fx.DKIMStatus(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
-	if r.Status != domain.DKIMReady || fx.storedDomain(t).Signing != signing {
-		t.Fatalf("got %+v, want ready with the stored targets", r)
+	if got.Status != domain.DKIMReady || fx.storedDomain(t).Signing != signing {
+		t.Fatalf("got %+v, want ready with the stored targets", got)
 	}
 	fx.fake.Revoke(guid, "consent")
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d.WithSigning(dns.Signing{}, fx.Now()), nil))

@@ -3,6 +3,7 @@
 package domains
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -130,7 +131,7 @@ func (fx *fixture) addAndPublishDKIM(t *testing.T) {
 	fx.publish(d, d.Signing.Selector1, d.Signing.Selector2)
 }
 
-// publish publishes the stored records of the domain and further records.
-func (fx *fixture) publish(d domain.Domain, extra ...dns.Record) {
-	fx.fake.DNS.Publish(zone, append(append(append([]dns.Record{}, d.Verification...), d.Service...), extra...)...)
+// publish publishes the verification and service records of d, and further records.
+func (fx *fixture) publish(d domain.Domain, further ...dns.Record) {
+	fx.fake.DNS.Publish(zone, slices.Concat(d.Verification, d.Service, further)...)
 }

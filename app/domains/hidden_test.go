@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// hideDomain stores a discovery that misses the domain, as if replicas of the platform lagged.
+// hideDomain stores a discovery that misses the domain, as if replicas of the platform lagged. It
+// is for tests in fake time.
 func (fx *fixture) hideDomain(t *testing.T) {
 	t.Helper()
 	time.Sleep(time.Minute)
@@ -25,7 +26,7 @@ func (fx *fixture) hideDomain(t *testing.T) {
 		Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true},
 	}))
 	if listed, err := fx.List(t.Context(), fx.account.ID, guid); err != nil || len(listed) != 0 {
-		t.Fatalf("listed are %+v, %v", listed, err)
+		t.Fatalf("after the miss, listed are %+v, %v, want none", listed, err)
 	}
 	time.Sleep(time.Second)
 }
@@ -38,7 +39,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 	missFault := func(method string, times int) fake.Fault {
 		return fake.Fault{Method: method, Kind: outcome.Refused, Code: fault.DomainNotFound, Times: times}
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		faults []fake.Fault
 		want   fault.Code // the zero Code if Add succeeds
@@ -49,18 +50,18 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 		{"all reads miss the domain", []fake.Fault{missFault("Domain", 0), takenFault}, fault.ProviderTimeout},
 		{"an add has no answer, and all reads miss the domain", []fake.Fault{missFault("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Search = time.Second
 			domainBefore := fx.addAndVerify(t)
 			fx.hideDomain(t)
 			var endFaults []func()
-			for _, f := range tt.faults {
+			for _, f := range tc.faults {
 				endFaults = append(endFaults, fx.fake.Fail(f))
 			}
 			got, err := fx.Add(t.Context(), fx.account, guid, zone, nil)
-			if tt.want != (fault.Code{}) {
-				requireRefusal(t, err, tt.want)
+			if tc.want != (fault.Code{}) {
+				requireRefusal(t, err, tc.want)
 				for _, endFault := range endFaults {
 					endFault()
 				}
@@ -68,7 +69,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 			}
 			must(t, err)
 			if domainAfter := fx.storedDomain(t); !got.Exists || domainAfter.ID != domainBefore.ID || !domainAfter.Verified || !domainAfter.MailReady {
-				t.Errorf("exists: %v, stored is %+v, before %+v", got.Exists, domainAfter, domainBefore)
+				t.Errorf("Add reports the domain as existing: %v, and stored is %+v; want the domain as before: %+v", got.Exists, domainAfter, domainBefore)
 			}
 			_, err = fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
@@ -76,11 +77,11 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 			d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
 			if !d.DKIMEnabled {
-				t.Errorf("the domain is not signed: %+v", d)
+				t.Errorf("DKIM is not enabled: %+v", d)
 			}
 			for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
 				if n := fx.fake.Effects(write); n != 1 {
-					t.Errorf("%s took effect %d times", write, n)
+					t.Errorf("%s took effect %d times, want once", write, n)
 				}
 			}
 		})
@@ -115,13 +116,13 @@ func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
 		d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, zone, domain.MaxPerTenant, fx.Now())
 		must(t, err)
 		if d.ID != domainBefore.ID || d.Added {
-			t.Errorf("the row is %+v, before %+v", d, domainBefore)
+			t.Errorf("the row is %+v, want the same row as before, not added: %+v", d, domainBefore)
 		}
 		must(t, fx.store.EndReservation(t.Context(), fx.account.ID, d.ID, d.ReservedAt))
 		time.Sleep(time.Hour + time.Second) // a sync deletes no row that a request reserved in the last hour
 		fx.storeMissAt(t, time.Now())
 		if names, _, err := fx.store.KnownNames(t.Context(), fx.account.ID, guid); err != nil || slices.Contains(names, zone) {
-			t.Errorf("known are %v, %v", names, err)
+			t.Errorf("the stored domains are %v, %v, want no %s", names, err, zone)
 		}
 	})
 }
@@ -149,7 +150,7 @@ func TestRefusalAfterALostAnswer(t *testing.T) {
 		endMisses()
 		must(t, add())
 		if d := fx.storedDomain(t); !d.Added || fx.fake.Effects("AddDomain") != 1 {
-			t.Errorf("stored is %+v, added %d times", d, fx.fake.Effects("AddDomain"))
+			t.Errorf("stored is %+v, and AddDomain took effect %d times; want it added once", d, fx.fake.Effects("AddDomain"))
 		}
 	})
 	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestRefusalAfterALostAnswer(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		requireRefusal(t, add(), fault.DomainUnavailable)
 		if names, _, err := fx.store.KnownNames(t.Context(), fx.account.ID, guid); err != nil || len(names) != 0 {
-			t.Errorf("known are %v, %v", names, err)
+			t.Errorf("the stored domains are %v, %v, want none", names, err)
 		}
 	})
 }

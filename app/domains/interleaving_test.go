@@ -26,18 +26,18 @@ var addFaults = []fake.Fault{
 
 // TestTwoAddsOfADomainInEveryOrder lets two requests with different Idempotency-Keys add the same
 // domain, while one call of the platform fails. If a request succeeds, the domain is stored. A
-// domain at the platform always has a row, so that it counts towards the limit of the tenant.
+// domain at the platform has a row, so that it counts towards the limit of the tenant.
 func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {
 		synctest.Test(t, func(t *testing.T) {
 			fx := newFixture(t)
 			steps := interleaving.Steps{}
-			s := fx.service(fake.SteppedMailPlatform(fx.fake, steps), fake.SteppedDomains(fx.store, steps))
+			service := fx.service(fake.SteppedMailPlatform(fx.fake, steps), fake.SteppedDomains(fx.store, steps))
 			fx.fake.Fail(addFaults[o.Choose(len(addFaults))])
-			var added [2]AddResult
+			var results [2]AddResult
 			add := func(n int) func(context.Context) error {
 				return func(ctx context.Context) (err error) {
-					added[n], err = s.Add(ctx, fx.account, guid, zone, nil)
+					results[n], err = service.Add(ctx, fx.account, guid, zone, nil)
 					return err
 				}
 			}
@@ -46,17 +46,17 @@ func TestTwoAddsOfADomainInEveryOrder(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.ID != added[n].Domain.ID || !d.Added || len(d.Verification) == 0 {
-					t.Errorf("request %d succeeds with %+v, stored is %+v, %v", n, added[n].Domain, d, err)
+				if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.ID != results[n].Domain.ID || !d.Added || len(d.Verification) == 0 {
+					t.Errorf("request %d succeeds with %+v, but stored is %+v, %v", n, results[n].Domain, d, err)
 				}
 			}
 			_, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 			if atPlatform := len(fx.fake.SnapshotOf(guid).Domains); atPlatform > 1 || atPlatform == 1 && err != nil {
-				t.Errorf("the platform has %d domains, the store: %v; the requests: %v", atPlatform, err, errors.Join(errs...))
+				t.Errorf("the platform has %d domains, want at most one and its row; the store: %v; the requests: %v", atPlatform, err, errors.Join(errs...))
 			}
 			fx.addDomain(t)
 			if n := fx.fake.Effects("AddDomain"); n != 1 {
-				t.Errorf("AddDomain took effect %d times", n)
+				t.Errorf("AddDomain took effect %d times, want once", n)
 			}
 		})
 	})

@@ -47,21 +47,21 @@ func TestSyncDoesNotRestoreARemovedDomain(t *testing.T) {
 	removed, err := fx.remove(t, false)
 	must(t, err)
 	if removed.FromPlatform || fx.fake.Calls("RemoveDomain") != 0 {
-		t.Fatalf("got %+v after %d calls", removed, fx.fake.Calls("RemoveDomain"))
+		t.Fatalf("got %+v after %d calls of RemoveDomain, want none", removed, fx.fake.Calls("RemoveDomain"))
 	}
 	fx.discover(t)
 	if fx.isStored(t) {
-		t.Fatal("a sync brought the domain back")
+		t.Fatal("a sync stored the removed domain")
 	}
 	_, err = fx.remove(t, false)
 	requireRefusal(t, err, fault.DomainNotFound)
 	added := fx.addDomain(t)
 	if !added.Exists || !added.Domain.Verified {
-		t.Fatalf("added again as %+v", added)
+		t.Fatalf("added again as %+v, want the existing verified domain", added)
 	}
 	fx.discover(t)
 	if !fx.isStored(t) {
-		t.Fatal("the domain is not stored")
+		t.Fatal("after it was added again, the domain is not stored")
 	}
 }
 
@@ -71,14 +71,14 @@ func TestRemoveFromPlatformRemovesTheDomainEverywhere(t *testing.T) {
 	removed, err := fx.remove(t, true)
 	must(t, err)
 	if !removed.FromPlatform || removed.MayBeNew || len(fx.fake.SnapshotOf(guid).Domains) != 0 || fx.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, fx.fake.SnapshotOf(guid).Domains)
+		t.Fatalf("got %+v, and the platform has %v; want the domain neither there nor in the store", removed, fx.fake.SnapshotOf(guid).Domains)
 	}
 	if added := fx.addDomain(t); added.Exists || added.Domain.Verified {
-		t.Fatalf("added again as %+v", added)
+		t.Fatalf("added again as %+v, want a new unverified domain", added)
 	}
 }
 
-func TestRemoveRefusals(t *testing.T) {
+func TestRemoveIsRefusedForADomainInUseAndWithoutConsent(t *testing.T) {
 	t.Run("mailboxes of the account", func(t *testing.T) {
 		fx := newFixture(t)
 		d := fx.addAndVerify(t)
@@ -89,7 +89,7 @@ func TestRemoveRefusals(t *testing.T) {
 			requireRefusal(t, err, fault.DomainInUse)
 		}
 		if fx.fake.Calls("RemoveDomain") != 0 || !fx.isStored(t) {
-			t.Fatal("something was removed")
+			t.Fatal("a refused removal removed the domain")
 		}
 	})
 	t.Run("mailboxes at the platform", func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRemoveRefusals(t *testing.T) {
 		_, err = fx.remove(t, true)
 		requireRefusal(t, err, fault.DomainInUse)
 		if !fx.isStored(t) {
-			t.Fatal("the domain was deleted")
+			t.Fatal("a refused removal deleted the stored domain")
 		}
 	})
 	t.Run("the consent was withdrawn", func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestRemoveRefusals(t *testing.T) {
 }
 
 // TestRepeatedRemovalKeepsANewDomain adds the domain again at the platform after the answer of a
-// removal was lost. The repeated removal must not remove the new domain if a read of a sync, of a
-// request or of the removal itself shows that the domain has changed.
+// removal was lost. The repeated removal must not remove the new domain. In each case, a read of a
+// sync, of a request or of the removal itself shows that the domain has changed.
 func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	addNew, verifyNew, discover := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
 	storeMiss := func(fx *fixture, t *testing.T) { t.Helper(); fx.storeMissAt(t, time.Now()) }
@@ -128,10 +128,10 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 		_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 		must(t, err)
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name          string
-		oldUnverified bool // true if the removed domain was not verified
-		between       []func(*fixture, *testing.T)
+		oldUnverified bool                         // true if the removed domain was not verified
+		between       []func(*fixture, *testing.T) // the steps between the two removals
 	}{
 		{name: "an unverified new domain", between: []func(*fixture, *testing.T){addNew}},
 		{name: "an unverified new domain that a sync found", between: []func(*fixture, *testing.T){addNew, discover}},
@@ -143,19 +143,19 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 		{name: "a verified new domain and an unverified old one", oldUnverified: true, between: []func(*fixture, *testing.T){addNew, verifyNew}},
 		{name: "a new domain, verified between two syncs, and an unverified old one", oldUnverified: true, between: []func(*fixture, *testing.T){addNew, discover, verifyNew, discover}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			if fx.addAndPublish(t); !tt.oldUnverified {
+			if fx.addAndPublish(t); !tc.oldUnverified {
 				fx.addAndVerify(t)
 			}
 			fx.loseRemoval(t)
-			for _, step := range tt.between {
+			for _, step := range tc.between {
 				step(fx, t)
 			}
 			removed, err := fx.remove(t, true)
 			must(t, err)
 			if !removed.MayBeNew || len(fx.fake.SnapshotOf(guid).Domains) != 1 || fx.isStored(t) {
-				t.Fatalf("got %+v, the platform has %v", removed, fx.fake.SnapshotOf(guid).Domains)
+				t.Fatalf("got %+v, and the platform has %v; want MayBeNew, and the domain only at the platform", removed, fx.fake.SnapshotOf(guid).Domains)
 			}
 			fx.addDomain(t)
 			fx.requireRemoval(t)
@@ -256,7 +256,7 @@ func TestNewRemovalRemovesANewDomain(t *testing.T) {
 		fx.addAtPlatform(t)
 		fx.discover(t)
 		if added := fx.addDomain(t); !added.Exists {
-			t.Fatalf("added as %+v", added)
+			t.Fatalf("added as %+v, want the existing domain", added)
 		}
 		fx.requireRemoval(t)
 	})
@@ -279,23 +279,23 @@ func TestNewRemovalRemovesANewDomain(t *testing.T) {
 // TestRemovalThatChangedNothingIsRepeated checks a removal that failed without an effect. A sync
 // then finds the domain. The repeated removal removes the domain.
 func TestRemovalThatChangedNothingIsRepeated(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
-		kind  outcome.Kind
-		tries int
+		kind  outcome.Kind // the outcome of the failing calls of RemoveDomain
+		tries int          // how many calls fail
 	}{
 		{"unknown outcome", outcome.Unknown, removeTries},
 		{"platform down", outcome.Down, 1},
 	} {
 		for _, verified := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, verified %v", tt.name, verified), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, verified %v", tc.name, verified), func(t *testing.T) {
 				fx := newFixture(t)
 				if fx.addAndPublish(t); verified {
 					fx.addAndVerify(t)
 				}
-				fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: tt.kind, Times: tt.tries})
+				fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: tc.kind, Times: tc.tries})
 				if _, err := fx.remove(t, true); err == nil || fx.fake.Effects("RemoveDomain") != 0 {
-					t.Fatalf("the removal did not fail: %v", err)
+					t.Fatalf("got %v after %d effects of RemoveDomain, want an error and no effect", err, fx.fake.Effects("RemoveDomain"))
 				}
 				fx.discover(t)
 				fx.requireRemoval(t)
@@ -331,7 +331,7 @@ func (fx *fixture) loseRemoval(t *testing.T) {
 	fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
 	fx.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
 	if _, err := fx.remove(t, true); err == nil || len(fx.fake.SnapshotOf(guid).Domains) != 0 {
-		t.Fatalf("got %v, the platform has %v", err, fx.fake.SnapshotOf(guid).Domains)
+		t.Fatalf("got %v, and the platform has %v; want an error, and no domain", err, fx.fake.SnapshotOf(guid).Domains)
 	}
 }
 
@@ -340,30 +340,31 @@ func (fx *fixture) requireRemoval(t *testing.T) {
 	removed, err := fx.remove(t, true)
 	must(t, err)
 	if removed.MayBeNew || len(fx.fake.SnapshotOf(guid).Domains) != 0 || fx.isStored(t) {
-		t.Fatalf("got %+v, the platform has %v", removed, fx.fake.SnapshotOf(guid).Domains)
+		t.Fatalf("got %+v, and the platform has %v; want the domain neither there nor in the store", removed, fx.fake.SnapshotOf(guid).Domains)
 	}
 }
 
-// TestRemovalResolvesALostAnswer loses the answer of the platform. The removal has taken effect in
-// one case, and has not in the other.
+// TestRemovalResolvesALostAnswer loses the answer of the platform to RemoveDomain, once before and
+// once after the call takes effect.
 func TestRemovalResolvesALostAnswer(t *testing.T) {
-	for _, applied := range []bool{false, true} {
+	for _, afterEffect := range []bool{false, true} {
 		fx := newFixture(t)
 		fx.addAndVerify(t)
-		fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
+		fx.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: afterEffect})
 		_, err := fx.remove(t, true)
 		must(t, err)
 		if n := fx.fake.Effects("RemoveDomain"); n != 1 || fx.isStored(t) {
-			t.Errorf("applied %v: removed %d times", applied, n)
+			t.Errorf("after its effect %v: the domain was removed %d times, want 1, or it is still stored", afterEffect, n)
 		}
 	}
 }
 
-// TestEveryCrashOfARemovalConverges crashes the process once at each platform call of a removal,
-// and syncs before a new process repeats the removal.
+// TestEveryCrashOfARemovalConverges crashes the process once at each platform call of a removal. A
+// sync runs before a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
-		for step, finished := 0, false; !finished; step++ {
+		step := 0
+		for finished := false; !finished; step++ {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", step, afterEffect), func(t *testing.T) {
 				fx := newFixture(t)
 				fx.addAndVerify(t)
@@ -385,6 +386,9 @@ func TestEveryCrashOfARemovalConverges(t *testing.T) {
 					t.Errorf("the domain was removed %d times, want 1, or it is still stored", n)
 				}
 			})
+		}
+		if step <= 2 { // the read of the domain and its removal are steps
+			t.Fatalf("the process crashed at only %d steps", step-1)
 		}
 	}
 }

@@ -28,10 +28,10 @@ var (
 // servingProvider returns a provider account that has the zone, with the name servers to which the
 // fake DNS delegates it.
 func servingProvider(sets ...dns.RRSet) *fake.DNSProvider {
-	p := &fake.DNSProvider{}
-	p.AddZone(zone, sets...)
-	p.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: fakeServers})
-	return p
+	account := &fake.DNSProvider{}
+	account.AddZone(zone, sets...)
+	account.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: fakeServers})
+	return account
 }
 
 // connect adds a connection of fx.account to the provider. Later calls with the token go to the
@@ -45,13 +45,13 @@ func (fx *fixture) connect(t *testing.T, provider, token string, account ports.D
 	fx.providers.AddAccount(provider, token, account)
 }
 
-// survey surveys the stored domain, and requires that nothing is written.
+// survey surveys the stored domain, and requires that no zone is written.
 func (fx *fixture) survey(t *testing.T) domainsteps.Survey {
 	t.Helper()
 	survey, err := fx.Survey(t.Context(), fx.account.ID, fx.storedDomain(t).ID)
 	must(t, err)
 	if fx.providers.Writes() != 0 {
-		t.Fatal("something was written")
+		t.Fatal("the survey wrote to a zone")
 	}
 	return survey
 }

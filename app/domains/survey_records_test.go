@@ -17,18 +17,15 @@ import (
 func TestSurveyFetchesMissingRecords(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
-	deleteStoredRecords := func() {
-		d.MailReady, d.Verification, d.Service, d.Signing = false, nil, nil, dns.Signing{}
-		must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
-	}
-	deleteStoredRecords()
+	d.MailReady, d.Verification, d.Service, d.Signing = false, nil, nil, dns.Signing{} // no record is stored
+	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 	if got := fx.survey(t).Plan.Desired; len(got) != 7 {
-		t.Errorf("desired %+v", got)
+		t.Errorf("the survey has the records %+v, want 7: ownership, MX, SPF, Autodiscover, DMARC and two of DKIM", got)
 	}
 	if stored := fx.storedDomain(t); len(stored.Service) != 0 {
 		t.Error("the survey stored the records")
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		fault fake.Fault
 		want  fault.Code
@@ -38,15 +35,15 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 		{"the answer is broken", fake.Fault{Method: "Records", Kind: outcome.Broken}, fault.ProviderError},
 		{"the consent was withdrawn", fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, fault.AccessDenied},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			endFault := fx.fake.Fail(tt.fault)
+		t.Run(tc.name, func(t *testing.T) {
+			endFault := fx.fake.Fail(tc.fault)
 			defer endFault()
 			_, err := fx.Survey(t.Context(), fx.account.ID, d.ID)
-			requireRefusal(t, err, tt.want)
+			requireRefusal(t, err, tc.want)
 		})
 	}
 	if fx.storedTenant(t).Consent != tenant.ConsentRevoked {
-		t.Error("a lost consent was not noticed")
+		t.Error("the lost consent is not stored")
 	}
 	_, err := fx.Survey(t.Context(), fx.account.ID, d.ID)
 	requireRefusal(t, err, fault.AccessDenied)
@@ -61,11 +58,11 @@ func TestSurveyWithoutThePlatformUsesStoredRecords(t *testing.T) {
 	must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
 	fx.fake.Fail(fake.Fault{Kind: outcome.Down})
 	if got := actions(fx.survey(t).Plan); got[dns.Inbound] == "" || got[dns.Selector1] != "" {
-		t.Errorf("while the platform is down the actions are %v", got)
+		t.Errorf("while the platform is down the actions are %v, want one for MX and none for the DKIM selectors", got)
 	}
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
 	if got := actions(fx.survey(t).Plan); got[dns.Inbound] == "" {
-		t.Errorf("without consent the actions are %v", got)
+		t.Errorf("without consent the actions are %v, want one for MX", got)
 	}
 }
 
@@ -81,7 +78,7 @@ func TestSurveyBeforeVerificationNeedsNoPlatform(t *testing.T) {
 	fx.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 5})
 	want := map[dns.Purpose]string{dns.Ownership: "create missing", dns.Policy: "create missing", dns.Inbound: "conflict mx_other_provider"}
 	if diff := cmp.Diff(want, actions(fx.survey(t).Plan)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the actions (-want +got):\n%s", diff)
 	}
 	if fx.platformCalls() != calls {
 		t.Error("the mail platform was called")

@@ -37,7 +37,7 @@ func TestSurveyReportsConflictsWithForeignRecords(t *testing.T) {
 		dns.Autodiscover: "create missing", dns.Policy: "preserve dmarc_present", dns.Selector1: "conflict dkim_txt_present", dns.Selector2: "create missing",
 	}
 	if diff := cmp.Diff(want, actions(survey.Plan)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the actions (-want +got):\n%s", diff)
 	}
 	if survey.Plan.SafeToApply() || len(survey.Plan.Blocking()) != 2 || !survey.Plan.Reliable {
 		t.Errorf("the plan is %+v, want two conflicts", survey.Plan)
@@ -49,7 +49,7 @@ func TestSurveyReportsConflictsWithForeignRecords(t *testing.T) {
 		t.Error("the mail platform was called, although the records are stored")
 	}
 	if diff := cmp.Diff(domainBefore, fx.storedDomain(t)); diff != "" {
-		t.Errorf("the domain was changed: %s", diff)
+		t.Errorf("the survey changed the domain (-before +after):\n%s", diff)
 	}
 }
 
@@ -66,16 +66,17 @@ func TestSurveyUsesTheRecordsOfTheProvider(t *testing.T) {
 		dns.RRSet{Name: selector1.Name, Type: dns.CNAME, Values: []string{selector1.Content}}, dns.RRSet{Name: selector2.Name, Type: dns.CNAME, Values: []string{selector2.Content}}))
 	survey := fx.survey(t)
 	if got := actions(survey.Plan); got[dns.Selector1] != "preserve present" || got[dns.Selector2] != "preserve present" || got[dns.Ownership] != "create missing" {
-		t.Errorf("the actions are %v", got)
+		t.Errorf("the actions are %v, want the DKIM selectors preserved and the ownership record created", got)
 	}
 	if a := survey.Automation(); a.Required != "" || !a.Connected || !a.Safe {
 		t.Errorf("the automation is %+v, want it connected and safe", a)
 	}
 }
 
-// TestSurveyWaitsForNamesThatWereNotRead checks that a survey is not reliable if the provider's
-// list is newer than the public DNS and depends on names that were not read. These are new names of
-// the SPF record, or the DMARC names of parent domains after the domain's own record was deleted.
+// TestSurveyWaitsForNamesThatWereNotRead checks two surveys that are not reliable, because a newer
+// record at the provider makes the plan depend on names that were not read. In one survey, the SPF
+// record has a new name. In the other survey, the domain's own DMARC record was deleted, so that
+// the record of a parent domain applies.
 func TestSurveyWaitsForNamesThatWereNotRead(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers.AddProvider(detectedProvider)
@@ -124,7 +125,7 @@ func TestReplanReadsNewNames(t *testing.T) {
 	survey, err := fx.Replan(t.Context(), fx.account.ID, survey)
 	must(t, err)
 	if got := actions(survey.Plan)[dns.Sending]; got != "update spf_merged" || !survey.Plan.Reliable {
-		t.Errorf("the action is %s, and the reason of the read %q; want a reliable read", got, survey.Plan.Reason)
+		t.Errorf("the action is %s, and the reason of the plan %q; want update spf_merged, and a reliable plan", got, survey.Plan.Reason)
 	}
 }
 
@@ -136,17 +137,17 @@ func TestSurveyReplacesOnlyManagedRecords(t *testing.T) {
 	oldRecord := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
 	fx.fake.DNS.Publish(zone, oldRecord)
 	if got := actions(fx.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
-		t.Errorf("a foreign record: %s", got)
+		t.Errorf("a foreign record: got %s, want conflict autodiscover_taken", got)
 	}
 	id, err := fx.store.IntendWrite(t.Context(), fx.account.ID, dns.Write{DomainID: d.ID,
 		Written: []dns.Written{{Purpose: dns.Autodiscover, Name: oldRecord.Name, Type: oldRecord.Type, Value: oldRecord.Content}}})
 	must(t, err)
 	if got := actions(fx.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
-		t.Errorf("a write that was intended and not confirmed: %s", got)
+		t.Errorf("a write that was intended and not confirmed: got %s, want conflict autodiscover_taken", got)
 	}
 	must(t, fx.store.ConfirmWrite(t.Context(), fx.account.ID, id))
 	if got := actions(fx.survey(t).Plan)[dns.Autodiscover]; got != "update own_superseded" {
-		t.Errorf("a confirmed write: %s", got)
+		t.Errorf("a confirmed write: got %s, want update own_superseded", got)
 	}
 }
 
@@ -155,14 +156,14 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 	refusedSettings := &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: no public address"}
 	tooLarge := &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge}
 	explanations := map[error]string{refusedSettings: "(api_url: no public address)", tooLarge: "too large"}
-	moved := &fake.DNSProvider{}
-	moved.AddZone(zone)
-	for _, tt := range []struct {
-		name     string
-		provider dns.Provider
-		accounts map[string]ports.DNSProvider // by token
-		required dns.ActionRequired
-		reliable bool
+	otherServers := &fake.DNSProvider{} // its zone has different name servers than the delegation
+	otherServers.AddZone(zone)
+	for _, tc := range []struct {
+		name         string
+		provider     dns.Provider
+		accounts     map[string]ports.DNSProvider // by token
+		wantRequired dns.ActionRequired
+		wantReliable bool
 	}{
 		{"a connection that serves the zone", detectedProvider, map[string]ports.DNSProvider{"a": servingProvider()}, "", true},
 		{"a connection to an undetected provider that serves the zone", undetectedProvider, map[string]ports.DNSProvider{"a": servingProvider()}, "", true},
@@ -177,36 +178,36 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 		{"a zone that is too large", detectedProvider, map[string]ports.DNSProvider{"a": brokenProvider{servingProvider(), nil, tooLarge}}, dns.ReadUnreliable, false},
 		{"one refused credential, and one that serves the zone", detectedProvider, map[string]ports.DNSProvider{"a": fake.RefusingDNSProvider{}, "b": servingProvider()}, "", true},
 		{"a connection that does not have the zone", detectedProvider, map[string]ports.DNSProvider{"a": &fake.DNSProvider{}}, dns.ConnectionRequired, true},
-		{"a connection whose zone has other servers", detectedProvider, map[string]ports.DNSProvider{"a": moved}, dns.ConnectionRequired, true},
+		{"a connection whose zone has other servers", detectedProvider, map[string]ports.DNSProvider{"a": otherServers}, dns.ConnectionRequired, true},
 		{"no connection", detectedProvider, nil, dns.ConnectionRequired, true},
 		{"no plugin", dns.Provider{ID: "elsewhere", NameServers: []string{"*.elsewhere.test"}}, nil, dns.ProviderUnsupported, true},
 		{"a plugin that does not run", dns.Provider{ID: "elsewhere", Undescribed: true}, nil, dns.ReadUnreliable, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.providers.AddProvider(tt.provider)
+			fx.providers.AddProvider(tc.provider)
 			d := fx.addDomain(t).Domain
 			fx.fake.DNS.Publish(zone)
 			for _, token := range []string{"a", "b"} {
-				if account := tt.accounts[token]; account != nil {
-					fx.connect(t, tt.provider.ID, token, account)
+				if account := tc.accounts[token]; account != nil {
+					fx.connect(t, tc.provider.ID, token, account)
 				}
 			}
 			survey := fx.survey(t)
-			if a := survey.Automation(); a.Required != tt.required || a.Message == "" || survey.Plan.Reliable != tt.reliable || a.Safe != tt.reliable {
-				t.Fatalf("the automation is %+v, want the action %q; reliable %v, want %v", a, tt.required, survey.Plan.Reliable, tt.reliable)
+			if a := survey.Automation(); a.Required != tc.wantRequired || a.Message == "" || survey.Plan.Reliable != tc.wantReliable || a.Safe != tc.wantReliable {
+				t.Fatalf("the automation is %+v, want the action %q; reliable %v, want %v", a, tc.wantRequired, survey.Plan.Reliable, tc.wantReliable)
 			}
-			if b, ok := tt.accounts["a"].(brokenProvider); ok {
+			if b, ok := tc.accounts["a"].(brokenProvider); ok {
 				explanation := explanations[b.zoneErr] + explanations[b.recordsErr]
-				if !strings.Contains(survey.Automation().Message, explanation) || !strings.Contains(survey.Automation().Message, tt.provider.Title) {
-					t.Errorf("the message is %q", survey.Automation().Message)
+				if !strings.Contains(survey.Automation().Message, explanation) || !strings.Contains(survey.Automation().Message, tc.provider.Title) {
+					t.Errorf("the message is %q, want %q and %q in it", survey.Automation().Message, explanation, tc.provider.Title)
 				}
 			}
-			if !tt.reliable && survey.Plan.Reason != "provider_unavailable" {
+			if !tc.wantReliable && survey.Plan.Reason != "provider_unavailable" {
 				t.Errorf("the reason is %q, want provider_unavailable", survey.Plan.Reason)
 			}
 			if got := actions(survey.Plan)[dns.Ownership]; got != "create missing" || survey.Domain.ID != d.ID {
-				t.Errorf("the plan is missing or wrong: %v", actions(survey.Plan))
+				t.Errorf("the plan has the actions %v, want to create the ownership record", actions(survey.Plan))
 			}
 		})
 	}
@@ -259,19 +260,19 @@ func TestSurveyFailsIfTheCredentialCannotBeDecrypted(t *testing.T) {
 
 // TestSurveyAsksNoMoreProvidersThanItMust checks that a survey first calls the provider that it
 // detects from the name servers. If this provider serves the zone, no other provider is called.
-func TestSurveyAsksNoMoreProvidersThanItMust(t *testing.T) {
+func TestSurveyCallsNoMoreProvidersThanItMust(t *testing.T) {
 	fx := newFixture(t)
 	fx.providers.AddProvider(detectedProvider)
 	fx.providers.AddProvider(undetectedProvider)
 	fx.addDomain(t)
-	fx.connect(t, "powerdns", "other", brokenProvider{servingProvider(), errors.New("asked"), nil})
+	fx.connect(t, "powerdns", "other", brokenProvider{servingProvider(), errors.New("called"), nil})
 	fx.connect(t, "cloudflare", "one", servingProvider())
-	calls := fx.providers.Calls()
+	callsBefore := fx.providers.Calls()
 	if a := fx.survey(t).Automation(); a.Required != "" {
-		t.Errorf("the automation requires an action: %+v", a)
+		t.Errorf("the automation is %+v, want no required action", a)
 	}
-	if newCalls := fx.providers.Calls() - calls; newCalls != 2 {
-		t.Errorf("%d calls, want Zone and Records", newCalls)
+	if calls := fx.providers.Calls() - callsBefore; calls != 2 {
+		t.Errorf("the providers got %d calls, want 2: Zone and Records", calls)
 	}
 }
 
@@ -291,20 +292,20 @@ func TestSurveyOfAnUnreliableReadCallsNoProvider(t *testing.T) {
 	}
 }
 
-func TestSurveyOfAnotherAccountsDomainIsRefused(t *testing.T) {
+func TestSurveyOfAnUnknownOrAnotherAccountsDomainIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	fx.connect(t, "cloudflare", "one", servingProvider())
-	platform, providers, reads := fx.platformCalls(), fx.providers.Calls(), fx.fake.DNS.Reads()
-	for _, tt := range []struct {
+	platformCalls, providerCalls, reads := fx.platformCalls(), fx.providers.Calls(), fx.fake.DNS.Reads()
+	for _, tc := range []struct {
 		owner access.AccountID
 		id    string
 	}{{"0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", d.ID}, {fx.account.ID, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"}} {
-		_, err := fx.Survey(t.Context(), tt.owner, tt.id)
+		_, err := fx.Survey(t.Context(), tc.owner, tc.id)
 		requireRefusal(t, err, fault.DomainNotFound)
 	}
-	if fx.platformCalls() != platform || fx.providers.Calls() != providers || fx.fake.DNS.Reads() != reads {
-		t.Error("a provider was called")
+	if fx.platformCalls() != platformCalls || fx.providers.Calls() != providerCalls || fx.fake.DNS.Reads() != reads {
+		t.Error("the survey called the mail platform or a provider, or read the DNS")
 	}
 }
 

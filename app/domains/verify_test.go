@@ -30,10 +30,10 @@ func TestVerifyReconcilesTheDomain(t *testing.T) {
 	if !stored.Verified || !stored.MailReady || len(stored.Service) == 0 || stored.Signing != d.Signing {
 		t.Fatalf("the stored domain is not set up: %+v", stored)
 	}
-	again, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
+	repeated, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
-	if !again.Verified || fx.fake.Effects("VerifyDomain") != 1 || fx.fake.Effects("EnsureSigning") != 1 {
-		t.Fatalf("again: %+v", again)
+	if !repeated.Verified || fx.fake.Effects("VerifyDomain") != 1 || fx.fake.Effects("EnsureSigning") != 1 {
+		t.Fatalf("the repeated Verify returns %+v, want it verified without a second effect at the platform", repeated)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestVerifyIgnoresTheStateOfARemovedDomain(t *testing.T) {
 	d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if n := fx.fake.Effects("EnableMail"); n != 2 || !d.Verified || !d.MailReady {
-		t.Fatalf("mail was enabled %d times, the domain is %+v", n, d)
+		t.Fatalf("EnableMail took effect %d times, want 2; the domain is %+v, want it verified and ready for mail", n, d)
 	}
 }
 
@@ -58,23 +58,23 @@ func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 	d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.Verified || !d.MailReady || fx.fake.Calls("VerifyDomain") != 2 {
-		t.Fatalf("after one lagging read the domain is %+v", d)
+		t.Fatalf("after one lagging read the domain is %+v, want it verified by a second call of VerifyDomain", d)
 	}
 	must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
 	_, err = fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	requireRefusal(t, err, fault.DomainNotFound)
 }
 
-// TestFailedVerificationOfADomainAddedAgain verifies a domain that was verified, removed and added
-// again. If the verification fails, the domain is stored as not verified once this is certain.
-// Within ReplicaLag after the first verification, a read that shows the domain as not verified can
-// come from a lagging replica. Within that time, only the error verification_failed proves that the
-// domain was added again. Later, the read is enough.
-func TestFailedVerificationOfADomainAddedAgain(t *testing.T) {
-	for _, tt := range []struct {
+// TestFailedVerificationNoticesADomainAddedAgain verifies a domain that was verified, removed and
+// added again. The verification fails, after a read that shows the domain as not verified. Within
+// ReplicaLag after the first verification, this read can come from a lagging replica. Within that
+// time, the domain is stored as not verified only if the error is verification_failed. Later, any
+// error is enough.
+func TestFailedVerificationNoticesADomainAddedAgain(t *testing.T) {
+	for _, tc := range []struct {
 		name          string
 		after         time.Duration // since the first verification
-		code          fault.Code
+		code          fault.Code    // of the failed verification
 		staysVerified bool
 	}{
 		{"a failed verification soon after", time.Minute, fault.VerificationFailed, false},
@@ -82,29 +82,30 @@ func TestFailedVerificationOfADomainAddedAgain(t *testing.T) {
 		{"a failed verification later", observation.ReplicaLag, fault.VerificationFailed, false},
 		{"another error later", observation.ReplicaLag, fault.ProviderError, false},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.addAndVerify(t)
 			must(t, fx.fake.For(guid).RemoveDomain(t.Context(), zone))
 			fx.addAtPlatform(t)
-			time.Sleep(tt.after)
-			fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: tt.code, Times: 1})
+			time.Sleep(tc.after)
+			fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: tc.code, Times: 1})
 			_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
-			requireRefusal(t, err, tt.code)
-			if d := fx.storedDomain(t); d.Verified != tt.staysVerified || d.MailReady {
-				t.Errorf("stored is %+v, want Verified %v", d, tt.staysVerified)
+			requireRefusal(t, err, tc.code)
+			if d := fx.storedDomain(t); d.Verified != tc.staysVerified || d.MailReady {
+				t.Errorf("stored is %+v, want Verified %v", d, tc.staysVerified)
 			}
 			d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
 			if !d.Verified || !fx.storedDomain(t).Verified {
-				t.Errorf("after the next verification, stored is %+v", d)
+				t.Errorf("the next Verify returns %+v, want it verified, also in the store", d)
 			}
 		})
 	}
 }
 
 // TestLaggingListKeepsAVerifiedDomain checks that a domain stays verified if a discovery shows it
-// as not verified within ReplicaLag after its verification. A later discovery makes it unverified.
+// as not verified within ReplicaLag after its verification. A later discovery with the same result
+// makes the domain unverified.
 func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 	loseAnswer := func(fx *fixture) {
 		fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
@@ -116,18 +117,18 @@ func TestLaggingListKeepsAVerifiedDomain(t *testing.T) {
 			arrange(fx)
 			_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
-			discover := func(after time.Duration, verified bool) {
+			discoverUnverified := func(after time.Duration, wantVerified bool) {
 				t.Helper()
 				time.Sleep(after)
 				found := ports.DiscoveryResult{Began: fx.Now(), At: fx.Now(), Domains: []domain.Platform{{Name: zone}}}
 				must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
-				if d := fx.storedDomain(t); d.Verified != verified || d.MailReady != verified {
-					t.Errorf("stored is %+v, want Verified %v", d, verified)
+				if d := fx.storedDomain(t); d.Verified != wantVerified || d.MailReady != wantVerified {
+					t.Errorf("stored is %+v, want Verified and MailReady %v", d, wantVerified)
 				}
 			}
-			discover(time.Second, true)
-			discover(observation.ReplicaLag-time.Minute, true)
-			discover(time.Minute, false)
+			discoverUnverified(time.Second, true)
+			discoverUnverified(observation.ReplicaLag-time.Minute, true)
+			discoverUnverified(time.Minute, false)
 		})
 	}
 }
@@ -137,7 +138,7 @@ func TestVerifySucceedsBeforeTheMailServerIsReady(t *testing.T) {
 	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	d := fx.addAndVerify(t)
 	if !d.Verified || d.MailReady || len(d.Service) == 0 || fx.fake.Calls("MailDomains") != 0 {
-		t.Fatalf("without a ready mail server the domain is %+v", d)
+		t.Fatalf("without a ready mail server the domain is %+v, want it verified, with its service records and not ready for mail", d)
 	}
 }
 
@@ -146,13 +147,13 @@ func TestVerifySucceedsWhileTheMailServerLags(t *testing.T) {
 		fx := newFixture(t)
 		fx.lagMailServer()
 		if d := fx.addAndVerify(t); !d.Verified || d.MailReady || len(d.Service) == 0 {
-			t.Fatalf("while the mail server lags the domain is %+v", d)
+			t.Fatalf("while the mail server lags the domain is %+v, want it verified, with its service records and not ready for mail", d)
 		}
 	})
 }
 
 func TestVerifyReportsWhyItFailed(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		arrange func(*fixture)
 		want    fault.Code // the zero Code if Verify succeeds
@@ -177,18 +178,18 @@ func TestVerifyReportsWhyItFailed(t *testing.T) {
 			fx.fake.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Throttled})
 		}, fault.Code{}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.addAndPublish(t)
-			tt.arrange(fx)
+			tc.arrange(fx)
 			d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
-			if tt.want == (fault.Code{}) {
+			if tc.want == (fault.Code{}) {
 				must(t, err)
 			} else {
-				requireRefusal(t, err, tt.want)
+				requireRefusal(t, err, tc.want)
 			}
-			if succeeds := tt.want == (fault.Code{}); d.Verified != succeeds || fx.storedDomain(t).Verified != succeeds {
-				t.Fatalf("answered %v, stored %v", d.Verified, fx.storedDomain(t).Verified)
+			if succeeds := tc.want == (fault.Code{}); d.Verified != succeeds || fx.storedDomain(t).Verified != succeeds {
+				t.Fatalf("Verify returns Verified %v, and stored is %v, want %v", d.Verified, fx.storedDomain(t).Verified, succeeds)
 			}
 		})
 	}
@@ -205,7 +206,7 @@ func TestVerifyNoticesALostConsent(t *testing.T) {
 	d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.Verified || fx.storedTenant(t).Consent != tenant.ConsentRevoked {
-		t.Fatalf("verified %v, consent %s", d.Verified, fx.storedTenant(t).Consent)
+		t.Fatalf("verified is %v, want true; the stored consent is %s, want revoked", d.Verified, fx.storedTenant(t).Consent)
 	}
 }
 
@@ -220,7 +221,7 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 		t.Errorf("the error says %q, want %q", fault.ErrorOf(err).Detail, want)
 	}
 	if outcome.KindOf(err) != outcome.NotReady && outcome.KindOf(err) != outcome.Refused {
-		t.Errorf("the outcome is lost: %v", err)
+		t.Errorf("got %v, want the outcome NotReady or Refused of the platform", err)
 	}
 }
 
@@ -233,7 +234,7 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	requireRefusal(t, err, fault.VerificationFailed)
 	if !fx.storedDomain(t).Status.VerificationSeen {
-		t.Fatal("the published record is not seen")
+		t.Fatal("stored is that the DNS lacks the published record")
 	}
 	fx.fake.DNS.FailReads("no_authoritative_answer")
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
@@ -244,8 +245,8 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	}
 }
 
-// slowPlatform is a platform that answers Domain after 15 seconds, and VerifyDomain and Records
-// never.
+// slowPlatform is a platform that answers Domain after 15 seconds. It verifies a domain, but never
+// answers VerifyDomain and Records.
 type slowPlatform struct{ ports.MailPlatform }
 
 func (p slowPlatform) For(id tenant.GUID) ports.MailTenant {

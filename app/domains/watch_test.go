@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,167 +24,168 @@ type watchFixture struct {
 	*fixture
 	*Watch
 	clock   time.Time
-	woken   []ports.Wakeup
-	results []CheckResult
+	woken   []ports.Wakeup // since the last tick began
+	results []CheckResult  // of all checks
 }
 
 func newWatchFixture(t *testing.T) *watchFixture {
 	t.Helper()
-	w := &watchFixture{fixture: newFixture(t), clock: time.Now()}
-	w.Watch = &Watch{
-		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Facts: w.fake, Queue: w, Now: func() time.Time { return w.clock },
-		Log: slog.New(slog.DiscardHandler), OnCheck: func(_ context.Context, c CheckResult) { w.results = append(w.results, c) },
+	fx := &watchFixture{fixture: newFixture(t), clock: time.Now()}
+	fx.Watch = &Watch{
+		Domains: fx.store, Checks: fx.store, DNS: fx.fake.DNS, Facts: fx.fake, Queue: fx, Now: func() time.Time { return fx.clock },
+		Log: slog.New(slog.DiscardHandler), OnCheck: func(_ context.Context, c CheckResult) { fx.results = append(fx.results, c) },
 	}
-	return w
+	return fx
 }
 
 // Wake implements ports.Queue.
-func (w *watchFixture) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
-	w.woken = append(w.woken, wakeups...)
+func (fx *watchFixture) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
+	fx.woken = append(fx.woken, wakeups...)
 	return nil
 }
 
 // tick runs the sweep once, handles its wake-ups and returns them.
-func (w *watchFixture) tick(t *testing.T, every time.Duration) []ports.Wakeup {
+func (fx *watchFixture) tick(t *testing.T, every time.Duration) []ports.Wakeup {
 	t.Helper()
-	w.woken = nil
-	must(t, w.Watch.Sweep(every).Do(t.Context()))
-	for _, wakeup := range w.woken {
-		must(t, w.Handle(t.Context(), wakeup))
+	fx.woken = nil
+	must(t, fx.Watch.Sweep(every).Do(t.Context()))
+	for _, wakeup := range fx.woken {
+		must(t, fx.Handle(t.Context(), wakeup))
 	}
-	return w.woken
+	return fx.woken
 }
 
 // addHealthy adds a domain with all its records and returns it. It sets the clock to the time of
 // the domain's last check.
-func (w *watchFixture) addHealthy(t *testing.T) domain.Domain {
+func (fx *watchFixture) addHealthy(t *testing.T) domain.Domain {
 	t.Helper()
-	w.addAndPublishDKIM(t)
-	d, err := w.EnableDKIM(t.Context(), w.account.ID, guid, zone)
+	fx.addAndPublishDKIM(t)
+	d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
-	w.clock = d.CheckedAt
+	fx.clock = d.CheckedAt
 	return d
 }
 
 // nextDay runs the check of the domain one day later, and returns the stored domain.
-func (w *watchFixture) nextDay(t *testing.T) domain.Domain {
+func (fx *watchFixture) nextDay(t *testing.T) domain.Domain {
 	t.Helper()
-	w.clock = w.clock.Add(domain.RereadInterval)
-	w.tick(t, time.Minute)
-	return w.storedDomain(t)
+	fx.clock = fx.clock.Add(domain.RereadInterval)
+	fx.tick(t, time.Minute)
+	return fx.storedDomain(t)
 }
 
 func TestWatchNoticesDrift(t *testing.T) {
-	w := newWatchFixture(t)
-	d := w.addHealthy(t)
-	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || len(got.Health.EverCorrect) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
-		t.Fatalf("a healthy domain: %+v, checked %s", got.Health, got.CheckedAt)
+	fx := newWatchFixture(t)
+	d := fx.addHealthy(t)
+	if got := fx.nextDay(t); len(got.Health.Drifted) > 0 || len(got.Health.EverCorrect) != 3 || !got.CheckedAt.Equal(fx.clock.UTC().Truncate(time.Microsecond)) {
+		t.Fatalf("the health of a healthy domain is %+v, want no drift and 3 correct records; checked at %s, want now", got.Health, got.CheckedAt)
 	}
 	recordsWithout := func(recordType dns.Type) (rest []dns.Record) {
 		for _, r := range slices.Concat(d.Verification, d.Service, []dns.Record{d.Signing.Selector1, d.Signing.Selector2}) {
-			if r.Type != recordType || r.Type == dns.TXT && r.Content[:2] == "MS" {
+			if r.Type != recordType || r.Type == dns.TXT && strings.HasPrefix(r.Content, "MS=") { // the ownership record stays
 				rest = append(rest, r)
 			}
 		}
 		return rest
 	}
-	for _, tt := range []struct {
-		removed     dns.Type
-		drift       domain.Drift
-		checkStatus func(dns.Status) bool
+	for _, tc := range []struct {
+		removed        dns.Type
+		wantDrift      domain.Drift
+		statusIsWanted func(dns.Status) bool
 	}{
 		{dns.TXT, domain.SPFGone, func(s dns.Status) bool { return s.SPF == dns.Missing && s.DKIM == dns.DKIMHealthy }},
 		{dns.CNAME, domain.DKIMBroken, func(s dns.Status) bool { return s.DKIM == dns.Missing && s.SPF != dns.Missing }},
 		{dns.MX, domain.MXMoved, func(s dns.Status) bool { return s.MX == dns.Missing && s.DKIM == dns.DKIMHealthy }},
 	} {
-		w.fake.DNS.Publish(zone, recordsWithout(tt.removed)...)
-		if got := w.nextDay(t); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.drift}) || !tt.checkStatus(got.Status) {
-			t.Fatalf("the health is %+v and the status %+v, want the drift %s", got.Health, got.Status, tt.drift)
+		fx.fake.DNS.Publish(zone, recordsWithout(tc.removed)...)
+		if got := fx.nextDay(t); !slices.Equal(got.Health.Drifted, []domain.Drift{tc.wantDrift}) || !tc.statusIsWanted(got.Status) {
+			t.Fatalf("the health is %+v and the status %+v, want the drift %s", got.Health, got.Status, tc.wantDrift)
 		}
 	}
-	w.fake.DNS.Publish(zone, recordsWithout("")...)
-	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
-		t.Fatalf("with all records again: %+v, %+v", got.Health, got.Status)
+	fx.fake.DNS.Publish(zone, recordsWithout("")...)
+	if got := fx.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
+		t.Fatalf("with all records again, the health is %+v and the status %+v, want no drift", got.Health, got.Status)
 	}
-	if !slices.Equal(w.results, []CheckResult{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
-		t.Fatalf("OnCheck was called with %v", w.results)
+	if !slices.Equal(fx.results, slices.Repeat([]CheckResult{CheckReliable}, 5)) {
+		t.Fatalf("OnCheck was called with %v, want 5 times CheckReliable", fx.results)
 	}
 }
 
 func TestWatchDoesNotReportUnreliableReadsAsDrift(t *testing.T) {
-	w := newWatchFixture(t)
-	domainBefore := w.addHealthy(t)
+	fx := newWatchFixture(t)
+	domainBefore := fx.addHealthy(t)
 	for reason, want := range map[string]CheckResult{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
-		w.fake.DNS.FailReads(reason)
-		got := w.nextDay(t)
+		fx.fake.DNS.FailReads(reason)
+		got := fx.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != domainBefore.Status || !got.CheckedAt.After(domainBefore.CheckedAt) {
 			t.Fatalf("an unreliable read (%s) changed the health or the status, or is not stored as a check: %+v, %+v", reason, got.Health, got.Status)
 		}
-		if reported := w.results[len(w.results)-1]; reported != want {
-			t.Fatalf("%s is reported as %s", reason, reported)
+		if reported := fx.results[len(fx.results)-1]; reported != want {
+			t.Fatalf("a read that fails with %s is reported as %s, want %s", reason, reported, want)
 		}
 	}
 }
 
-// TestWatchReadsOnlyWhatIsDue checks that a domain that another operation has read is not read
-// again, and that a deleted domain causes no error.
+// TestWatchReadsOnlyWhatIsDue checks that the watch does not read a domain that a different
+// operation has read less than half a day ago. A wake-up for an unknown domain causes no error.
+// While the checks are disabled, the watch reads no domain.
 func TestWatchReadsOnlyWhatIsDue(t *testing.T) {
-	w := newWatchFixture(t)
-	d := w.addHealthy(t)
-	reads := w.fake.DNS.Reads()
-	w.clock = w.clock.Add(domain.RereadInterval/2 - time.Minute)
-	if n := len(w.tick(t, time.Minute)); n != 0 {
-		t.Fatalf("%d domains are woken early", n)
+	fx := newWatchFixture(t)
+	d := fx.addHealthy(t)
+	reads := fx.fake.DNS.Reads()
+	fx.clock = fx.clock.Add(domain.RereadInterval/2 - time.Minute)
+	if n := len(fx.tick(t, time.Minute)); n != 0 {
+		t.Fatalf("%d domains are woken before they are due", n)
 	}
 	for _, wakeup := range []ports.Wakeup{
-		{ID: d.ID, Account: w.account.ID}, {ID: d.ID, Account: "01890000-0000-7000-8000-00000000dead"}, {ID: "gone", Account: w.account.ID},
+		{ID: d.ID, Account: fx.account.ID}, {ID: d.ID, Account: "01890000-0000-7000-8000-00000000dead"}, {ID: "gone", Account: fx.account.ID},
 	} {
-		must(t, w.Handle(t.Context(), wakeup))
+		must(t, fx.Handle(t.Context(), wakeup))
 	}
-	w.Disabled, w.clock = true, w.clock.Add(domain.RereadInterval)
-	w.tick(t, time.Minute)
-	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
-	if n := w.fake.DNS.Reads() - reads; n != 0 {
-		t.Fatalf("%d reads of the DNS, want none", n)
+	fx.Disabled, fx.clock = true, fx.clock.Add(domain.RereadInterval)
+	fx.tick(t, time.Minute)
+	must(t, fx.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: fx.account.ID}))
+	if n := fx.fake.DNS.Reads() - reads; n != 0 {
+		t.Fatalf("the watch read the DNS %d times, want none", n)
 	}
 }
 
-// addMany adds n verified domains that were never checked, and publishes their zones.
-func (w *watchFixture) addMany(t *testing.T, n int) {
+// addMany adds verified domains that were never checked, and publishes their zones.
+func (fx *watchFixture) addMany(t *testing.T, count int) {
 	t.Helper()
-	for i := range n {
+	for i := range count {
 		name := fmt.Sprintf("d%03d.test", i)
-		d, err := w.store.ReserveDomain(t.Context(), w.account.ID, guid, name, n+1, w.clock.Add(-domain.RereadInterval))
+		d, err := fx.store.ReserveDomain(t.Context(), fx.account.ID, guid, name, count+1, fx.clock.Add(-domain.RereadInterval))
 		must(t, err)
 		d.Added, d.Verified = true, true
-		must(t, w.store.SaveDomain(t.Context(), w.account.ID, d, nil))
-		w.fake.DNS.Publish(name)
+		must(t, fx.store.SaveDomain(t.Context(), fx.account.ID, d, nil))
+		fx.fake.DNS.Publish(name)
 	}
 }
 
 func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
-	w := newWatchFixture(t)
+	fx := newWatchFixture(t)
 	const domains, tick = 200, 30 * time.Minute
-	w.addMany(t, domains)
-	w.clock = w.clock.Add(domain.RereadInterval / 2)
+	fx.addMany(t, domains)
+	fx.clock = fx.clock.Add(domain.RereadInterval / 2)
 	checkCounts := map[string]int{}
 	for range int(domain.RereadInterval / tick) {
 		start := time.Now()
-		woken := w.tick(t, tick)
+		woken := fx.tick(t, tick)
 		if len(woken) > domain.ReadsPerTick(domains, tick) {
-			t.Fatalf("a tick woke %d of %d", len(woken), domains)
+			t.Fatalf("a tick woke %d of %d domains, want at most %d", len(woken), domains, domain.ReadsPerTick(domains, tick))
 		}
 		for i, wakeup := range woken {
 			checkCounts[wakeup.ID]++
-			if due := tick * time.Duration(i) / time.Duration(len(woken)); wakeup.At.Before(start.Add(due)) || wakeup.Account != w.account.ID || wakeup.Kind != CheckKind {
-				t.Fatalf("number %d of %d is %+v", i, len(woken), wakeup)
+			if due := tick * time.Duration(i) / time.Duration(len(woken)); wakeup.At.Before(start.Add(due)) || wakeup.Account != fx.account.ID || wakeup.Kind != CheckKind {
+				t.Fatalf("wake-up %d of %d is %+v, want one at %s or later", i, len(woken), wakeup, start.Add(due))
 			}
 		}
-		w.clock = w.clock.Add(tick)
+		fx.clock = fx.clock.Add(tick)
 	}
-	for id, n := range checkCounts {
-		if n > 2 {
-			t.Errorf("%s was read %d times in a day", id, n)
+	for id, count := range checkCounts {
+		if count > 2 { // a domain is due again after half a day
+			t.Errorf("%s was read %d times in a day, want at most 2", id, count)
 		}
 	}
 	if len(checkCounts) != domains {
@@ -192,19 +194,19 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 }
 
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
-	w := newWatchFixture(t)
-	w.addMany(t, 5)
-	w.clock = w.clock.Add(-domain.RereadInterval)
-	must(t, w.CheckDue(t.Context()))
-	if len(w.woken) != 0 {
-		t.Fatalf("%d domains are woken early", len(w.woken))
+	fx := newWatchFixture(t)
+	fx.addMany(t, 5)
+	fx.clock = fx.clock.Add(-domain.RereadInterval)
+	must(t, fx.CheckDue(t.Context()))
+	if len(fx.woken) != 0 {
+		t.Fatalf("%d domains are woken before they are due", len(fx.woken))
 	}
-	w.clock = w.clock.Add(domain.RereadInterval)
-	must(t, w.CheckDue(t.Context()))
-	if len(w.woken) != 5 {
-		t.Fatalf("%d domains are woken, want 5", len(w.woken))
+	fx.clock = fx.clock.Add(domain.RereadInterval)
+	must(t, fx.CheckDue(t.Context()))
+	if len(fx.woken) != 5 {
+		t.Fatalf("%d domains are woken, want 5", len(fx.woken))
 	}
-	for _, wakeup := range w.woken {
+	for _, wakeup := range fx.woken {
 		if wakeup.At.After(time.Now()) {
 			t.Errorf("the wake-up %+v is not due at once", wakeup)
 		}
@@ -225,43 +227,44 @@ func (s silentDNS) Read(ctx context.Context, owner access.AccountID, name string
 }
 
 func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
-	w := newWatchFixture(t)
-	w.addMany(t, 40)
+	fx := newWatchFixture(t)
+	fx.addMany(t, 40)
 	down := false
-	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { return down }}
-	w.tick(t, time.Hour) // checks 2 of the 40 domains
+	fx.Watch.DNS = silentDNS{fx.fake.DNS, func(string) bool { return down }}
+	fx.tick(t, time.Hour) // checks 2 of the 40 domains
+	const readsBeforeOutage = 2
 	down = true
 	for range 10 {
-		w.tick(t, time.Hour)
+		fx.tick(t, time.Hour)
 	}
-	if silent := len(w.results) - 2; silent != maxSilentReads {
-		t.Fatalf("%d reads, want %d: %v", silent, maxSilentReads, w.results)
+	if silentReads := len(fx.results) - readsBeforeOutage; silentReads != maxSilentReads {
+		t.Fatalf("during the outage the watch read %d times, want %d: %v", silentReads, maxSilentReads, fx.results)
 	}
-	w.clock = w.clock.Add(backoffTime)
-	w.tick(t, time.Hour)
-	if silent := len(w.results) - 2; silent != maxSilentReads+1 {
-		t.Fatalf("%d reads after the pause, want 1: %v", silent-maxSilentReads, w.results)
+	fx.clock = fx.clock.Add(backoffTime)
+	fx.tick(t, time.Hour)
+	if silentReads := len(fx.results) - readsBeforeOutage; silentReads != maxSilentReads+1 {
+		t.Fatalf("after the pause the watch read %d times, want once: %v", silentReads-maxSilentReads, fx.results)
 	}
 	down = false
-	w.clock = w.clock.Add(backoffTime)
-	w.tick(t, time.Hour)
-	w.tick(t, time.Hour)
-	if lastResults := w.results[len(w.results)-4:]; slices.Contains(lastResults, CheckSilent) {
-		t.Fatalf("the checks after the outage: %v", lastResults)
+	fx.clock = fx.clock.Add(backoffTime)
+	fx.tick(t, time.Hour)
+	fx.tick(t, time.Hour)
+	if lastResults := fx.results[len(fx.results)-4:]; slices.Contains(lastResults, CheckSilent) {
+		t.Fatalf("the results after the outage are %v, want none silent", lastResults)
 	}
 }
 
 // TestDeadDomainsDoNotDelayOtherChecks checks 60 domains, of which 40 have name servers that do not
 // answer. The checks of the other domains must not be delayed.
 func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
-	w := newWatchFixture(t)
-	w.addMany(t, 60)
-	w.Watch.DNS = silentDNS{w.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
+	fx := newWatchFixture(t)
+	fx.addMany(t, 60)
+	fx.Watch.DNS = silentDNS{fx.fake.DNS, func(name string) bool { return name >= "d010" && name < "d050" }}
 	for range 60 {
-		w.tick(t, time.Hour)
+		fx.tick(t, time.Hour)
 	}
 	reliable, silent := 0, 0
-	for _, c := range w.results {
+	for _, c := range fx.results {
 		switch c {
 		case CheckReliable:
 			reliable++
@@ -270,7 +273,7 @@ func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 		}
 	}
 	if reliable != 20 || silent != 40 {
-		t.Fatalf("%d answered and %d did not: %v", reliable, silent, w.results)
+		t.Fatalf("%d checks had an answer, want 20, and %d had none, want 40: %v", reliable, silent, fx.results)
 	}
 }
 
@@ -289,34 +292,34 @@ func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Do
 }
 
 func TestWatchReportsErrorsOfTheStore(t *testing.T) {
-	w := newWatchFixture(t)
-	w.Checks = failingChecks{}
-	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
+	fx := newWatchFixture(t)
+	fx.Checks = failingChecks{}
+	if err := fx.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Fatalf("got %v, want the error of the store", err)
 	}
 }
 
 // TestStoppedCheckIsNotStored cancels the context of a check while the check reads the DNS.
 func TestStoppedCheckIsNotStored(t *testing.T) {
-	w := newWatchFixture(t)
-	w.addHealthy(t)
-	d := w.storedDomain(t)
-	w.clock = w.clock.Add(domain.RereadInterval)
+	fx := newWatchFixture(t)
+	fx.addHealthy(t)
+	d := fx.storedDomain(t)
+	fx.clock = fx.clock.Add(domain.RereadInterval)
 	stopped, stop := context.WithCancel(t.Context())
-	w.Watch.DNS = silentDNS{w.fake.DNS, func(string) bool { stop(); return true }}
-	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.account.ID}); !errors.Is(err, context.Canceled) {
+	fx.Watch.DNS = silentDNS{fx.fake.DNS, func(string) bool { stop(); return true }}
+	if err := fx.Handle(stopped, ports.Wakeup{ID: d.ID, Account: fx.account.ID}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want context.Canceled", err)
 	}
-	if got := w.storedDomain(t); !got.CheckedAt.Equal(d.CheckedAt) {
-		t.Fatalf("a stopped read was stored: %s", got.CheckedAt)
+	if got := fx.storedDomain(t); !got.CheckedAt.Equal(d.CheckedAt) {
+		t.Fatalf("the stopped check is stored with the time %s, want %s as before", got.CheckedAt, d.CheckedAt)
 	}
 }
 
 func TestCheckOfADomainThatIsDeletedMeanwhileSucceeds(t *testing.T) {
-	w := newWatchFixture(t)
-	w.addHealthy(t)
-	d := w.storedDomain(t)
-	w.clock = w.clock.Add(domain.RereadInterval)
-	w.Watch.Domains = deletingDomains{w.store}
-	must(t, w.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: w.account.ID}))
+	fx := newWatchFixture(t)
+	fx.addHealthy(t)
+	d := fx.storedDomain(t)
+	fx.clock = fx.clock.Add(domain.RereadInterval)
+	fx.Watch.Domains = deletingDomains{fx.store}
+	must(t, fx.Handle(t.Context(), ports.Wakeup{ID: d.ID, Account: fx.account.ID}))
 }
