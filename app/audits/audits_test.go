@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeChains is a fake of audit chains. The test sets the results of its methods. The methods record
-// their arguments.
+// fakeChains is a fake of audit chains. The test sets the results of its methods. The methods
+// record their arguments.
 type fakeChains struct {
 	ports.AuditChains
 	dropCounts []int           // the results of the next calls of DropAuditEntries

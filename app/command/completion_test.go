@@ -12,8 +12,9 @@ import (
 	"github.com/tenantry/tenantry/app/apptest"
 )
 
-// TestShellsOfferThePluginsOfTheCatalog checks the values that a shell offers for a flag. The values
-// of --mail-platform and --provider come from the plugin catalog, those of --limits are fixed.
+// TestShellsOfferThePluginsOfTheCatalog checks the values that a shell offers for a flag. The
+// values of --mail-platform and --provider come from the plugin catalog, those of --limits are
+// fixed.
 func TestShellsOfferThePluginsOfTheCatalog(t *testing.T) {
 	dir := t.TempDir()
 	catalogEntry := func(name, kind string) string {

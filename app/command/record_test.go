@@ -21,8 +21,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestActionsAreRecordedAlthoughTheOutputFails checks that the audit log has the action of a command
-// that could not print its result.
+// TestActionsAreRecordedAlthoughTheOutputFails checks that the audit log has the action of a
+// command that could not print its result.
 func TestActionsAreRecordedAlthoughTheOutputFails(t *testing.T) {
 	folder, restoredFolder := t.TempDir(), t.TempDir()
 	backup := filepath.Join(t.TempDir(), "backup")

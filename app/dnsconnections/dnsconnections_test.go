@@ -82,8 +82,8 @@ func credential(token string) secret.Credential {
 	}
 }
 
-// connect adds a connection. If byToken has no provider for the token, connect first adds a provider
-// without zones.
+// connect adds a connection. If byToken has no provider for the token, connect first adds a
+// provider without zones.
 func (fx *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
 	t.Helper()
 	if fx.byToken[token] == nil {

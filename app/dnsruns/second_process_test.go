@@ -58,8 +58,8 @@ type pausedJobs struct {
 // inStep is the key of a context value that the calls of a step have.
 type inStep struct{}
 
-// RenewJobLease waits in the first renewal of a step, which is the lease check before the write. The
-// periodic renewals in the background do not wait.
+// RenewJobLease waits in the first renewal of a step, which is the lease check before the write.
+// The periodic renewals in the background do not wait.
 func (p pausedJobs) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	isCheck := ctx.Value(inStep{}) != nil
 	if isCheck && p.point == beforeCheck {

@@ -170,8 +170,8 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	}
 }
 
-// endLease ends the lease of a job, so that a different worker can claim the job as if the lease had
-// expired. It returns the epoch of the ended lease.
+// endLease ends the lease of a job, so that a different worker can claim the job as if the lease
+// had expired. It returns the epoch of the ended lease.
 func (fx *fixture) endLease(t *testing.T, id string) int64 {
 	t.Helper()
 	j := fx.job(t, id)

@@ -10,8 +10,8 @@ import (
 )
 
 // TestMissingSettingsMatchOperatorConnection checks that missingSettings applies the rules of
-// wiring.Connections.OperatorConnection. Each required secret must be set, and each required setting
-// without a default. If all secrets are optional, one of them must be set.
+// wiring.Connections.OperatorConnection. Each required secret must be set, and each required
+// setting without a default. If all secrets are optional, one of them must be set.
 func TestMissingSettingsMatchOperatorConnection(t *testing.T) {
 	url, withDefault := wire.Field{Name: "url", Required: true}, wire.Field{Name: "cloud", Required: true, Default: "global"}
 	key := wire.Field{Name: "key", Secret: true, Required: true}

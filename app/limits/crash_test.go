@@ -58,8 +58,8 @@ func (p crashingTenant) EnsureRule(ctx context.Context, scope string, mailboxes 
 
 // TestSetConvergesAfterACrash crashes the process once at each of the three steps of Set:
 // ReservePolicy, EnsureRule and ChangePolicy. After the crash, no policy is in force without its
-// rule. Each rule has a stored policy, which may be only reserved. After a repeated request there is
-// exactly one rule.
+// rule. Each rule has a stored policy, which may be only reserved. After a repeated request there
+// is exactly one rule.
 func TestSetConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step := range 3 {
