@@ -116,8 +116,8 @@ func (fx *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.
 
 // connectTokens adds a connection of the account ann for each token. After that, the provider of a
 // token behaves as the token says. The provider of "down" fails, and no provider accepts "bad". The
-// providers of "has", "also", "elsewhere" and "idle" have the zone a.test, that of "empty" has no
-// zone.
+// providers of "has", "also", "elsewhere" and "idle" have the zone a.test. The provider of "empty"
+// has no zone.
 func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {

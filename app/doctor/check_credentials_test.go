@@ -41,7 +41,7 @@ func TestKeysetOfAnotherDatabaseFails(t *testing.T) {
 	db, err := maintenance.Inspect(t.Context(), url)
 	apptest.Must(t, err)
 	defer func() { _ = db.Close() }()
-	for file, want := range map[string]string{right: OK, wrong: Failed} {
+	for file, want := range map[string]string{rightKeyset: OK, wrongKeyset: Failed} {
 		e := &examination{config: settings.Config{KeysetFile: file}, openDatabase: func() (*maintenance.Inspection, error) { return db, nil }}
 		got := e.checkKeyset(t.Context())
 		if got.status != want || want == Failed && (!strings.Contains(got.summary, "tables webhooks") || !strings.Contains(got.fix, "keyset_file")) {

@@ -188,8 +188,8 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 				t.Fatalf("the row was kept: %v, want %v", !d.JustReserved, tc.wantKept)
 			}
 			got := fx.addDomain(t)
-			if got.Exists != (tc.want == (fault.Code{})) {
-				t.Fatalf("a later Add reports the domain as existing: %v, want %v", got.Exists, !got.Exists)
+			if wantExists := tc.want == (fault.Code{}); got.Exists != wantExists {
+				t.Fatalf("a later Add reports the domain as existing: %v, want %v", got.Exists, wantExists)
 			}
 			if n := fx.fake.Effects("AddDomain"); n != 1 {
 				t.Fatalf("AddDomain took effect %d times, want once", n)
@@ -273,8 +273,8 @@ func TestAddStoresALostConsent(t *testing.T) {
 }
 
 // TestRequestsAreRefusedAfterTheConsentWasLost checks which errors requests get once the stored
-// consent is revoked. Each call of the platform fails, so these errors show that no request calls
-// it.
+// consent is revoked. The platform is down, so a request that called the platform would get a
+// different error.
 func TestRequestsAreRefusedAfterTheConsentWasLost(t *testing.T) {
 	fx := newFixture(t)
 	fx.addDomain(t)

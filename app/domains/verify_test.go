@@ -234,7 +234,7 @@ func TestFailedVerificationReadsTheDNS(t *testing.T) {
 	_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	requireRefusal(t, err, fault.VerificationFailed)
 	if !fx.storedDomain(t).Status.VerificationSeen {
-		t.Fatal("stored is that the DNS lacks the published record")
+		t.Fatal("the stored status does not show the published record")
 	}
 	fx.fake.DNS.FailReads("no_authoritative_answer")
 	fx.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
