@@ -104,6 +104,6 @@ func TestExportFailsAtAGap(t *testing.T) {
 		}
 	}
 	if _, err := service.ExportPage(t.Context(), "a", 3); err == nil {
-		t.Error("an export with a gap did not fail")
+		t.Error("the page after 3 begins with 5, but ExportPage did not fail")
 	}
 }

@@ -101,7 +101,7 @@ func (fx *fixture) storedConnections(t *testing.T) []dnsconnection.Connection {
 	return connections
 }
 
-// failingProvider is a provider whose Check and Zone fail with one error.
+// failingProvider is a provider whose Check and Zone fail with err.
 type failingProvider struct {
 	ports.DNSProvider
 

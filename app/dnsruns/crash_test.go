@@ -128,7 +128,7 @@ func (fx *fixture) runUntilCrash(t *testing.T, process *fake.CrashingProcess, wo
 		switch {
 		case process.Dead():
 		case err != nil:
-			t.Fatal(err)
+			t.Fatalf("Handle failed before the crash: %v", err)
 		case j.Status == provisioning.Waiting:
 			fx.wait(j.NextAttemptAt)
 		default:

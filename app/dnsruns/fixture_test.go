@@ -232,7 +232,7 @@ func (fx *fixture) requireOneOfEach(t *testing.T) {
 	must(t, err)
 	for _, s := range records {
 		if sorted := slices.Sorted(slices.Values(s.Values)); len(slices.Compact(sorted)) != len(s.Values) {
-			t.Errorf("%s %s has a value twice: %q", s.Name, s.Type, s.Values)
+			t.Errorf("%s %s has the values %q, want each once", s.Name, s.Type, s.Values)
 		}
 		if s.Name == zone && s.Type == dns.TXT && len(s.Values) != 2 || s.Type == dns.MX && len(s.Values) != 1 {
 			t.Errorf("%s %s has %q, want two texts or one MX", s.Name, s.Type, s.Values)
@@ -254,7 +254,7 @@ func (fx *fixture) requireHealthy(t *testing.T, j provisioning.Job) {
 		t.Fatalf("the job is %+v, want it completed", j)
 	}
 	if !d.Verified || !d.DKIMEnabled || !d.MailReady || d.Status.DKIM != dns.DKIMHealthy || d.Status.SPF == dns.Missing || d.Status.MX == dns.Missing {
-		t.Fatalf("the domain does not work: %+v", d)
+		t.Fatalf("the domain is %+v, want it verified and ready for mail, with DKIM, SPF and MX", d)
 	}
 	fx.requireOneOfEach(t)
 }

@@ -39,21 +39,21 @@ func newSharedFixture(t *testing.T, point string) (*fixture, string, *secondProc
 	id := fx.createJob(t, func(j *provisioning.Job) {
 		j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
 	}).ID
-	second := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0]), databaseURL: url}
-	second.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id)
-	second.cmd.Stderr = os.Stderr
+	process := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0]), databaseURL: url}
+	process.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id)
+	process.cmd.Stderr = os.Stderr
 	var err error
-	second.in, err = second.cmd.StdinPipe()
+	process.in, err = process.cmd.StdinPipe()
 	must(t, err)
-	stdout, err := second.cmd.StdoutPipe()
+	stdout, err := process.cmd.StdoutPipe()
 	must(t, err)
-	second.lines = bufio.NewReader(stdout)
-	must(t, second.cmd.Start())
+	process.lines = bufio.NewReader(stdout)
+	must(t, process.cmd.Start())
 	t.Cleanup(func() {
-		_ = second.cmd.Process.Kill()
-		_ = second.cmd.Wait()
+		_ = process.cmd.Process.Kill()
+		_ = process.cmd.Wait()
 	})
-	return fx, id, second
+	return fx, id, process
 }
 
 // readUntil reads the output of the process up to a line that begins with word, and returns the
@@ -80,9 +80,9 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 	for point, wantWrites := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
-			fx, id, second := newSharedFixture(t, point)
-			lines := second.readUntil(t, "here")
-			must(t, second.cmd.Process.Signal(syscall.SIGSTOP))
+			fx, id, process := newSharedFixture(t, point)
+			lines := process.readUntil(t, "here")
+			must(t, process.cmd.Process.Signal(syscall.SIGSTOP))
 			stopped := time.Now()
 			for fx.job(t, id).Epoch == 1 {
 				must(t, fx.Handle(t.Context(), ports.Wakeup{Kind: Kind, ID: id}))
@@ -90,10 +90,10 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 			}
 			finished := fx.run(t, fx.Worker, id)
 			<-time.After(time.Until(stopped.Add(leaseDuration))) // the lease that the stopped process knows has then expired too
-			_, err := io.WriteString(second.in, "on\n")
+			_, err := io.WriteString(process.in, "on\n")
 			must(t, err)
-			must(t, second.cmd.Process.Signal(syscall.SIGCONT))
-			lines = append(lines, second.readUntil(t, "ended")...)
+			must(t, process.cmd.Process.Signal(syscall.SIGCONT))
+			lines = append(lines, process.readUntil(t, "ended")...)
 			if n := strings.Count(strings.Join(lines, " "), "wrote"); n != wantWrites {
 				t.Errorf("the stopped process wrote %d times, want %d", n, wantWrites)
 			}
@@ -113,11 +113,11 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	if soak.Enabled() {
 		sweepInterval, limit = 30*time.Second, 90*time.Second
 	}
-	fx, id, second := newSharedFixture(t, beforeSave)
-	second.readUntil(t, "here")
-	_, err := queue.Migrate(t.Context(), second.databaseURL)
+	fx, id, process := newSharedFixture(t, beforeSave)
+	process.readUntil(t, "here")
+	_, err := queue.Migrate(t.Context(), process.databaseURL)
 	must(t, err)
-	river, err := queue.OpenRiver(t.Context(), second.databaseURL, queue.Options{})
+	river, err := queue.OpenRiver(t.Context(), process.databaseURL, queue.Options{})
 	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), apptest.HangTimeout)
@@ -138,12 +138,12 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 		}},
 		Periodic: []ports.Periodic{rescuer.Sweep(sweepInterval)},
 	}))
-	must(t, second.cmd.Process.Kill())
+	must(t, process.cmd.Process.Kill())
 	killed := time.Now()
 	select {
 	case at := <-continued:
 		t.Logf("a worker continued the job after %s", at.Sub(killed))
 	case <-time.After(limit):
-		t.Fatalf("no worker claimed the job within %s: %+v", limit, fx.job(t, id))
+		t.Fatalf("no worker continued the job within %s: %+v", limit, fx.job(t, id))
 	}
 }

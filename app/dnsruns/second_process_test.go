@@ -39,8 +39,7 @@ type pausePoint struct {
 	lines *bufio.Reader
 }
 
-// pause prints a line for the test and waits for a line from the test, the first time that it is
-// called.
+// pause prints a line and waits for a line from the test. Further calls do nothing.
 func (p *pausePoint) pause() {
 	p.once.Do(func() {
 		fmt.Println("here")

@@ -165,7 +165,7 @@ func TestInterruptedUndoIsRepeated(t *testing.T) {
 			must(t, err)
 			fx.requireRecords(t, recordsBefore)
 			if remaining, err := fx.undo().Plan(t.Context(), j.RunID); err != nil || len(remaining) != 0 {
-				t.Errorf("a further undo would change %+v, %v", remaining, err)
+				t.Errorf("the plan of a further undo is %+v, %v, want it empty", remaining, err)
 			}
 		})
 	}

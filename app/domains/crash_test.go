@@ -60,7 +60,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				must(t, fx.setUpDomain(t, fx.Service))
 				d := fx.storedDomain(t)
 				if !d.Verified || !d.DKIMEnabled || !d.MailReady || len(d.Service) == 0 {
-					t.Fatalf("the stored domain is not set up: %+v", d)
+					t.Fatalf("the stored domain is %+v, want it verified and ready for mail, with DKIM and service records", d)
 				}
 				for _, method := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
 					if n := fx.fake.Effects(method); n != 1 {
@@ -70,7 +70,7 @@ func TestEveryCrashConverges(t *testing.T) {
 			})
 		}
 		if step <= 5 { // the calls of the five methods alone are steps
-			t.Fatalf("the process crashed at only %d steps", step-1)
+			t.Fatalf("the process crashed at only %d steps, want at least 5", step-1)
 		}
 	}
 }

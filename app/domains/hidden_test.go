@@ -77,7 +77,7 @@ func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
 			d, err := fx.EnableDKIM(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)
 			if !d.DKIMEnabled {
-				t.Errorf("DKIM is not enabled: %+v", d)
+				t.Errorf("EnableDKIM returns %+v, want DKIM enabled", d)
 			}
 			for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
 				if n := fx.fake.Effects(write); n != 1 {

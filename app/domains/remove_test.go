@@ -163,8 +163,8 @@ func TestRepeatedRemovalKeepsANewDomain(t *testing.T) {
 	}
 }
 
-// TestRemovalReachesADomainThatReplicasDoNotShow checks that a first removal removes a domain that
-// its read does not find. A repeated removal with such a read keeps the domain, which may be new.
+// TestRemovalReachesADomainThatReplicasDoNotShow checks removals whose read does not find the
+// domain. A first removal removes the domain. A repeated removal keeps it, because it may be new.
 func TestRemovalReachesADomainThatReplicasDoNotShow(t *testing.T) {
 	missFault := fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound, Times: 1}
 	t.Run("a first removal", func(t *testing.T) {
@@ -225,8 +225,9 @@ func TestSyncDoesNotStoreANewDomainAfterALostAnswer(t *testing.T) {
 }
 
 // TestNewRemovalRemovesANewDomain checks that a removal removes a domain that was added again, if
-// this removal does not repeat an earlier one. Each case waits for ReplicaLag first. Before that, a
-// read that shows the domain as unverified could come from a lagging replica.
+// this removal does not repeat an earlier one. Each case first waits for ReplicaLag after the
+// verification. Until then, a read that shows the domain as unverified could come from a lagging
+// replica.
 func TestNewRemovalRemovesANewDomain(t *testing.T) {
 	inFakeTime(t, "no earlier removal", func(t *testing.T) {
 		fx := newFixture(t)
@@ -388,7 +389,7 @@ func TestEveryCrashOfARemovalConverges(t *testing.T) {
 			})
 		}
 		if step <= 2 { // the read of the domain and its removal are steps
-			t.Fatalf("the process crashed at only %d steps", step-1)
+			t.Fatalf("the process crashed at only %d steps, want at least 2", step-1)
 		}
 	}
 }

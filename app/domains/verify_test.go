@@ -24,11 +24,11 @@ func TestVerifyReconcilesTheDomain(t *testing.T) {
 	fx := newFixture(t)
 	d := fx.addAndVerify(t)
 	if !d.Verified || !d.MailReady || d.DKIMEnabled || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
-		t.Fatalf("the verified domain is not set up: %+v", d)
+		t.Fatalf("Verify returns %+v, want the domain verified and ready for mail, with service and DKIM records, but DKIM not enabled", d)
 	}
 	stored := fx.storedDomain(t)
 	if !stored.Verified || !stored.MailReady || len(stored.Service) == 0 || stored.Signing != d.Signing {
-		t.Fatalf("the stored domain is not set up: %+v", stored)
+		t.Fatalf("the stored domain is %+v, want it verified and ready for mail, with the records that Verify returned", stored)
 	}
 	repeated, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)

@@ -118,7 +118,7 @@ func TestWatchDoesNotReportUnreliableReadsAsDrift(t *testing.T) {
 		fx.fake.DNS.FailReads(reason)
 		got := fx.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != domainBefore.Status || !got.CheckedAt.After(domainBefore.CheckedAt) {
-			t.Fatalf("an unreliable read (%s) changed the health or the status, or is not stored as a check: %+v, %+v", reason, got.Health, got.Status)
+			t.Fatalf("an unreliable read (%s) changed the health or the status, or is not stored as a check: the health is %+v, the status %+v", reason, got.Health, got.Status)
 		}
 		if reported := fx.results[len(fx.results)-1]; reported != want {
 			t.Fatalf("a read that fails with %s is reported as %s, want %s", reason, reported, want)
@@ -189,7 +189,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 		}
 	}
 	if len(checkCounts) != domains {
-		t.Fatalf("%d of %d domains were read in a day", len(checkCounts), domains)
+		t.Fatalf("%d of %d domains were read in a day, want all", len(checkCounts), domains)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	}
 	for _, wakeup := range fx.woken {
 		if wakeup.At.After(time.Now()) {
-			t.Errorf("the wake-up %+v is not due at once", wakeup)
+			t.Errorf("the wake-up is %+v, want it due at once", wakeup)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {
 }
 
 // TestDeadDomainsDoNotDelayOtherChecks checks 60 domains, of which 40 have name servers that do not
-// answer. The checks of the other domains must not be delayed.
+// answer. The checks of the 20 answering domains must not be delayed.
 func TestDeadDomainsDoNotDelayOtherChecks(t *testing.T) {
 	fx := newWatchFixture(t)
 	fx.addMany(t, 60)

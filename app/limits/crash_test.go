@@ -78,7 +78,7 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid)
 				must(t, err)
 				if len(rules) > 0 && !slices.Contains(scopes, sendlimit.TenantWide) {
-					t.Errorf("no policy records the rules %+v", rules)
+					t.Errorf("the scopes with a stored policy are %q, want the whole tenant, because the rules are %+v", scopes, rules)
 				}
 				result := fx.set(t, nil, 5)
 				if rules = fx.fake.SnapshotOf(guid).Rules; len(rules) != 1 || rules[0].ID != result.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {

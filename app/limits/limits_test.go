@@ -86,7 +86,7 @@ func (fx *fixture) addDomain(t *testing.T, name string, localParts ...string) {
 	}
 }
 
-// set sets the limit of a scope, or of the whole tenant if scope is nil.
+// set sets the limit of a domain, or of the whole tenant if scope is nil.
 func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.SetResult {
 	t.Helper()
 	result, err := fx.Set(t.Context(), fx.owner, guid, limits.SetRequest{DomainScope: scope, PerDay: perDay}, nil)
@@ -130,7 +130,7 @@ func TestARepeatedSetChangesNothing(t *testing.T) {
 }
 
 // TestSetAdoptsExistingRule checks that Set adopts an existing rule of the platform. If the rule is
-// deleted, Set creates it again.
+// deleted, Set creates a new rule.
 func TestSetAdoptsExistingRule(t *testing.T) {
 	fx := newFixture(t)
 	name := sendlimit.RuleName(zone)
@@ -181,7 +181,7 @@ func TestSetRefusesInvalidScopesAndLimits(t *testing.T) {
 		t.Fatalf("EnsureRule was called %d times, want none", n)
 	}
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, guid); err != nil || len(scopes) != 0 {
-		t.Fatalf("refused requests reserved policies for the scopes %q, %v", scopes, err)
+		t.Fatalf("after the refused requests, policies are reserved for the scopes %q, %v, want none", scopes, err)
 	}
 }
 
@@ -316,7 +316,7 @@ func TestOneOfTwoConcurrentEqualSetsCreatesTheLimit(t *testing.T) {
 }
 
 // TestSetForALimitChangedMeanwhileIsAnUpdate checks that Set does not report a limit as unchanged
-// if another request changed it while Set called the platform.
+// if another request changed the limit while Set called the platform.
 func TestSetForALimitChangedMeanwhileIsAnUpdate(t *testing.T) {
 	fx := newFixture(t)
 	fx.set(t, nil, 10)

@@ -51,7 +51,7 @@ func TestInvalidHeadersOfPluginsAreRefused(t *testing.T) {
 			t.Errorf("%q: the problems are %v, want the headers accepted: %v", headers, problems, wantAccepted)
 		}
 		if i >= 0 && strings.Contains(problems[i].Text, "s3cret") {
-			t.Errorf("the problem quotes the setting: %v", problems[i])
+			t.Errorf("the problem is %v, want it without a part of the setting", problems[i])
 		}
 	}
 }
