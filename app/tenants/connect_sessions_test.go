@@ -40,29 +40,29 @@ func (fx *fixture) requireSession(t *testing.T, id string, status tenant.Session
 func TestSessionFollowsTheFlow(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, 7*24*time.Hour)
-	if !link.ExpiresAt.Equal(fx.now.Add(7 * 24 * time.Hour)) {
-		t.Errorf("the link expires at %v", link.ExpiresAt)
+	if want := fx.now.Add(7 * 24 * time.Hour); !link.ExpiresAt.Equal(want) {
+		t.Errorf("the link expires at %v, want %v", link.ExpiresAt, want)
 	}
 	fx.requireSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(6 * 24 * time.Hour)
-	b := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
+	adminBrowser := fx.openCallback(t, fx.visitPage(t, link.URL, admin))
 	fx.requireSession(t, link.SessionID, tenant.SessionPending, "") // the callback does not prove the consent
-	confirmation, err := b.signIn(t, admin)
+	confirmation, err := adminBrowser.signIn(t, admin)
 	must(t, err)
 	if confirmation.Origin.DisplayName != "Acme" || confirmation.Origin.SupportURL != "mailto:help@acme.example" {
-		t.Errorf("the page shows %+v", confirmation.Origin)
+		t.Errorf("the page shows %+v, want the name and the support URL of Acme", confirmation.Origin)
 	}
 	fx.requireSession(t, link.SessionID, tenant.SessionConsented, guid)
-	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	must(t, err)
 	fx.requireSession(t, link.SessionID, tenant.SessionConnected, guid)
-	origin, err := fx.BrowserOrigin(t.Context(), b.cookie)
+	origin, err := fx.BrowserOrigin(t.Context(), adminBrowser.cookie)
 	if err != nil || origin.ReturnURL != returnURL+"?result=connected&session_id="+link.SessionID+"&state=s-1" {
-		t.Errorf("the return URL is %q (%v)", origin.ReturnURL, err)
+		t.Errorf("the return URL is %q (%v), want %s with the result, the session and the state", origin.ReturnURL, err, returnURL)
 	}
 	_, err = fx.RenewLink(t.Context(), fx.ann, link.SessionID, nil)
 	requireRefusal(t, err, fault.SessionConnected)
-	// The session is kept for 30 days after its link has expired. The flow is deleted earlier.
+	// ConnectURL deletes expired flows at once, but sessions only after ports.SessionRetention.
 	for _, days := range []int{30, 31} {
 		fx.now = link.ExpiresAt.Add(time.Duration(days) * 24 * time.Hour)
 		_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
@@ -75,11 +75,11 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectSessionUnknown)
 }
 
-func TestSessionStatusAfterAFailedRequest(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		use  func(t *testing.T, fx *fixture, query string) error
-		want tenant.SessionStatus
+func TestFailedRequestDeclinesTheSessionOrLeavesItPending(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		failingRequest func(t *testing.T, fx *fixture, query string) error
+		want           tenant.SessionStatus
 	}{
 		{"the person declines the consent", func(t *testing.T, fx *fixture, query string) error {
 			_, err := fx.Callback(t.Context(), withParam(t, query, "error", "access_denied"))
@@ -90,11 +90,11 @@ func TestSessionStatusAfterAFailedRequest(t *testing.T) {
 			_, err := fx.FinishSignIn(t.Context(), withParam(t, fx.visitPage(t, b.page, admin), "error", "access_denied"), b.cookie)
 			return err
 		}, tenant.SessionDeclined},
-		{"a person who is not an administrator", func(t *testing.T, fx *fixture, query string) error {
+		{"the person is not an administrator", func(t *testing.T, fx *fixture, query string) error {
 			_, err := fx.openCallback(t, query).signIn(t, "member@t7b1d9c52.onmicrosoft.com")
 			return err
 		}, tenant.SessionDeclined},
-		{"a tenant of another account", func(t *testing.T, fx *fixture, query string) error {
+		{"a different account connects the tenant meanwhile", func(t *testing.T, fx *fixture, query string) error {
 			b := fx.openCallback(t, query)
 			confirmation, err := b.signIn(t, admin)
 			must(t, err)
@@ -107,20 +107,20 @@ func TestSessionStatusAfterAFailedRequest(t *testing.T) {
 			_, err := fx.openCallback(t, query).signIn(t, admin)
 			return err
 		}, tenant.SessionPending},
-		{"a forged state", func(t *testing.T, fx *fixture, query string) error {
+		{"the callback has a forged state", func(t *testing.T, fx *fixture, query string) error {
 			_, err := fx.Callback(t.Context(), withParam(t, query, "state", "x"))
 			return err
 		}, tenant.SessionPending},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			link := fx.newSession(t, 0)
-			if err := tt.use(t, fx, fx.visitPage(t, link.URL, admin)); err == nil {
+			if err := tc.failingRequest(t, fx, fx.visitPage(t, link.URL, admin)); err == nil {
 				t.Fatal("the request did not fail")
 			}
 			got, err := fx.ConnectSession(t.Context(), fx.ann.ID, link.SessionID)
-			if err != nil || got.Status != tt.want {
-				t.Errorf("the session is %+v, %v", got, err)
+			if err != nil || got.Status != tc.want {
+				t.Errorf("the session is %+v, %v, want it %s", got, err, tc.want)
 			}
 		})
 	}
@@ -137,9 +137,9 @@ func TestCancelledSessionIsDeclined(t *testing.T) {
 	fx.requireSession(t, link.SessionID, tenant.SessionDeclined, guid)
 }
 
-// TestExpiredLinkLeadsBack checks that the page of an expired link shows the return URL of its
-// session, even if the flow has already been deleted.
-func TestExpiredLinkLeadsBack(t *testing.T) {
+// TestExpiredLinkShowsTheReturnURL checks that the page of an expired link shows the return URL of
+// the session, even if the flow of the link has already been deleted.
+func TestExpiredLinkShowsTheReturnURL(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
 	query := fx.visitPage(t, link.URL, admin)
@@ -151,42 +151,42 @@ func TestExpiredLinkLeadsBack(t *testing.T) {
 	fx.requireSession(t, link.SessionID, tenant.SessionExpired, "")
 	origin, err := fx.CallbackOrigin(t.Context(), query)
 	if err != nil || origin.ReturnURL != returnURL+"?result=expired&session_id="+link.SessionID+"&state=s-1" || origin.DisplayName != "Acme" {
-		t.Errorf("the page shows %+v (%v)", origin, err)
+		t.Errorf("the page shows %+v (%v), want the return URL with the result expired, and Acme", origin, err)
 	}
 	for _, forged := range []string{"", "%zz", "state=x", withParam(t, query, "state", "x")} {
 		if origin, err := fx.CallbackOrigin(t.Context(), forged); err != nil || origin != (tenants.Origin{}) {
-			t.Errorf("%q shows %+v (%v)", forged, origin, err)
+			t.Errorf("the page of the forged query %q shows %+v (%v), want no origin", forged, origin, err)
 		}
 	}
 	if origin, err := fx.BrowserOrigin(t.Context(), secret.New("x")); err != nil || origin != (tenants.Origin{}) {
-		t.Errorf("an unknown cookie shows %+v (%v)", origin, err)
+		t.Errorf("the page for an unknown cookie shows %+v (%v), want no origin", origin, err)
 	}
 }
 
-// TestRenewedLinkReplacesTheEarlierOne checks that a renewal ends the flow of the earlier link, and
-// that the new link connects the tenant.
-func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
+// TestRenewedLinkReplacesTheEarlierLink checks that a renewal ends the flow of the earlier link,
+// and that the renewed link connects the tenant.
+func TestRenewedLinkReplacesTheEarlierLink(t *testing.T) {
 	fx := newFixture(t)
-	first := fx.newSession(t, time.Hour)
-	oldBrowser := fx.openCallback(t, fx.visitPage(t, first.URL, admin))
+	earlierLink := fx.newSession(t, time.Hour)
+	oldBrowser := fx.openCallback(t, fx.visitPage(t, earlierLink.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
-	renewed, err := fx.RenewLink(t.Context(), fx.ann, first.SessionID, nil)
+	renewedLink, err := fx.RenewLink(t.Context(), fx.ann, earlierLink.SessionID, nil)
 	must(t, err)
-	if renewed.SessionID != first.SessionID || renewed.URL == first.URL || !renewed.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
-		t.Errorf("renewed as %+v", renewed)
+	if renewedLink.SessionID != earlierLink.SessionID || renewedLink.URL == earlierLink.URL || !renewedLink.ExpiresAt.Equal(fx.now.Add(time.Hour)) {
+		t.Errorf("renewed as %+v, want a new URL of the same session that is valid for an hour", renewedLink)
 	}
 	_, err = oldBrowser.signIn(t, admin)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	fx.requireSession(t, first.SessionID, tenant.SessionPending, "")
-	b := fx.openCallback(t, fx.visitPage(t, renewed.URL, admin))
-	confirmation, err := b.signIn(t, admin)
+	fx.requireSession(t, earlierLink.SessionID, tenant.SessionPending, "")
+	newBrowser := fx.openCallback(t, fx.visitPage(t, renewedLink.URL, admin))
+	confirmation, err := newBrowser.signIn(t, admin)
 	must(t, err)
-	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), newBrowser.cookie, confirmation.CSRF, true)
 	must(t, err)
-	fx.requireSession(t, first.SessionID, tenant.SessionConnected, guid)
+	fx.requireSession(t, earlierLink.SessionID, tenant.SessionConnected, guid)
 }
 
-func TestRenewReopensAnEndedSession(t *testing.T) {
+func TestRenewalReopensADeclinedOrExpiredSession(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
 	_, err := fx.Callback(t.Context(), withParam(t, fx.visitPage(t, link.URL, admin), "error", "access_denied"))
@@ -228,15 +228,15 @@ func TestLinkWithoutASessionConnects(t *testing.T) {
 	fx := newFixture(t)
 	query := fx.grantConsent(t, fx.ann, admin)
 	must(t, fx.store.DeleteConnectSessions(t.Context(), fx.now.Add(time.Hour)))
-	b := fx.openCallback(t, query)
-	confirmation, err := b.signIn(t, admin)
+	adminBrowser := fx.openCallback(t, query)
+	confirmation, err := adminBrowser.signIn(t, admin)
 	must(t, err)
 	if confirmation.Origin != (tenants.Origin{}) {
-		t.Errorf("the page shows %+v", confirmation.Origin)
+		t.Errorf("the page shows %+v, want no origin", confirmation.Origin)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	must(t, err)
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 1 {
-		t.Errorf("the account has %v", guids)
+		t.Errorf("ann has the tenants %v, want one", guids)
 	}
 }

@@ -29,51 +29,51 @@ func TestConnectAttachesTheConfirmedTenant(t *testing.T) {
 	fx := newFixture(t)
 	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	must(t, err)
-	if !link.ExpiresAt.Equal(fx.now.Add(15 * time.Minute)) {
-		t.Errorf("the link expires at %v", link.ExpiresAt)
+	if want := fx.now.Add(tenant.DefaultLinkLifetime); !link.ExpiresAt.Equal(want) {
+		t.Errorf("the link expires at %v, want %v", link.ExpiresAt, want)
 	}
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	if confirmation.Account.ID != fx.ann.ID || confirmation.Account.Email != "ann@example.com" || confirmation.Tenant != guid ||
 		confirmation.Profile.Name != "One" || confirmation.Administrator.Address != admin {
-		t.Fatalf("the page shows %+v", confirmation)
+		t.Fatalf("the page shows %+v, want the account ann and the tenant One with its administrator", confirmation)
 	}
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("attached before the confirmation: %v", guids)
 	}
-	attached, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	attached, err := fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	must(t, err)
 	if attached.GUID != guid || attached.Name != "One" || attached.ConnectedBy != admin || !attached.ConsentedAt.Equal(fx.now) ||
 		attached.Consent != tenant.ConsentGranted || attached.Bootstrap != tenant.BootstrapPending || attached.Managed {
-		t.Fatalf("attached as %+v", attached)
+		t.Fatalf("attached as %+v, want the tenant One with the consent of now and a pending bootstrap", attached)
 	}
 	if calls := fx.platform.Calls("Bootstrap"); calls != 0 {
-		t.Error("the confirmation called Bootstrap")
+		t.Errorf("the confirmation called Bootstrap %d times, want no call", calls)
 	}
 	if next := fx.readiness(t).NextStep; next != tenant.NextSync {
 		t.Errorf("the next step is %q, want %q", next, tenant.NextSync)
 	}
 }
 
-func TestLinkIsBoundAndUnguessable(t *testing.T) {
+func TestStateOfALinkIsUnguessableAndHidesTheAccount(t *testing.T) {
 	fx := newFixture(t)
 	states := map[string]bool{}
 	for range 3 {
 		link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 		must(t, err)
-		u, _ := url.Parse(link.URL)
-		state := u.Query().Get("state")
+		consentURL, _ := url.Parse(link.URL)
+		state := consentURL.Query().Get("state")
 		if states[state] || strings.Contains(state, string(fx.ann.ID)) || len(state) < 100 {
 			t.Fatalf("the state %q is repeated, is shorter than 100 characters or contains the account id", state)
 		}
 		states[state] = true
-		if redirect := u.Query().Get("redirect"); redirect != "https://tenantry.test/connect/microsoft365/callback" {
-			t.Fatalf("the redirect is %s", redirect)
+		if redirect := consentURL.Query().Get("redirect"); redirect != "https://tenantry.test/connect/microsoft365/callback" {
+			t.Fatalf("the redirect is %s, want the callback of the service", redirect)
 		}
 	}
 }
 
-func TestCallbackRefusesAChangedRequest(t *testing.T) {
-	for _, tt := range []struct {
+func TestRefusedCallbackAttachesNothing(t *testing.T) {
+	for _, tc := range []struct {
 		name   string
 		change func(t *testing.T, fx *fixture, query string) string
 		want   fault.Code
@@ -88,9 +88,9 @@ func TestCallbackRefusesAChangedRequest(t *testing.T) {
 			state[len(state)/2] ^= 1
 			return withParam(t, q, "state", string(state))
 		}, fault.ConnectLinkInvalid},
-		{"a state of another installation", func(t *testing.T, _ *fixture, _ string) string {
-			otherFixture := newFixture(t)
-			return otherFixture.grantConsent(t, otherFixture.ann, admin)
+		{"a state of a different installation", func(t *testing.T, _ *fixture, _ string) string {
+			otherInstallation := newFixture(t)
+			return otherInstallation.grantConsent(t, otherInstallation.ann, admin)
 		}, fault.ConnectLinkInvalid},
 		{"an expired link", func(_ *testing.T, fx *fixture, q string) string {
 			fx.now = fx.now.Add(15 * time.Minute)
@@ -106,10 +106,10 @@ func TestCallbackRefusesAChangedRequest(t *testing.T) {
 			return withParam(t, q, "tenant", string(tenant.NoGUID))
 		}, fault.InvalidRequest},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			_, err := fx.Callback(t.Context(), tt.change(t, fx, fx.grantConsent(t, fx.ann, admin)))
-			requireRefusal(t, err, tt.want)
+			_, err := fx.Callback(t.Context(), tc.change(t, fx, fx.grantConsent(t, fx.ann, admin)))
+			requireRefusal(t, err, tc.want)
 			if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 				t.Fatalf("a refused callback attached %v", guids)
 			}
@@ -162,8 +162,8 @@ func (p lyingPlatform) Administrator(ctx context.Context, s ports.SignIn, code s
 	return a, err
 }
 
-func TestSignInRefused(t *testing.T) {
-	for _, tt := range []struct {
+func TestRefusedSignInAttachesNothing(t *testing.T) {
+	for _, tc := range []struct {
 		name   string
 		signIn func(t *testing.T, fx *fixture, b browser) error
 		want   fault.Code
@@ -209,10 +209,9 @@ func TestSignInRefused(t *testing.T) {
 		}, fault.ConnectLinkInvalid},
 		{"the same answer twice", func(t *testing.T, fx *fixture, b browser) error {
 			answer := fx.visitPage(t, b.page, admin)
-			if _, err := fx.FinishSignIn(t.Context(), answer, b.cookie); err != nil {
-				return err
-			}
 			_, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
+			must(t, err)
+			_, err = fx.FinishSignIn(t.Context(), answer, b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"the plugin reports a different tenant", func(t *testing.T, fx *fixture, b browser) error {
@@ -226,9 +225,9 @@ func TestSignInRefused(t *testing.T) {
 			return err
 		}, fault.ProviderUnavailable},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			requireRefusal(t, tt.signIn(t, fx, fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))), tt.want)
+			requireRefusal(t, tc.signIn(t, fx, fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))), tc.want)
 			if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 				t.Fatalf("a refused sign-in attached %v", guids)
 			}
@@ -237,44 +236,45 @@ func TestSignInRefused(t *testing.T) {
 }
 
 // TestADifferentBrowserCannotContinueTheFlow checks that a browser which knows only the URLs of a
-// flow cannot continue the flow. After this attempt, the first browser can still continue the flow.
+// flow cannot continue the flow. The attempt ends neither this flow nor the flow that the browser
+// itself has begun.
 func TestADifferentBrowserCannotContinueTheFlow(t *testing.T) {
 	fx := newFixture(t)
-	b := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
-	otherBrowser := fx.openCallback(t, fx.grantConsent(t, fx.bob, otherAdmin))
-	answer := fx.visitPage(t, b.page, admin)
-	_, err := fx.FinishSignIn(t.Context(), answer, otherBrowser.cookie)
+	annsBrowser := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
+	bobsBrowser := fx.openCallback(t, fx.grantConsent(t, fx.bob, otherAdmin))
+	answer := fx.visitPage(t, annsBrowser.page, admin)
+	_, err := fx.FinishSignIn(t.Context(), answer, bobsBrowser.cookie)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	confirmation, err := fx.FinishSignIn(t.Context(), answer, b.cookie)
+	confirmation, err := fx.FinishSignIn(t.Context(), answer, annsBrowser.cookie)
 	must(t, err)
-	_, err = fx.Confirm(t.Context(), otherBrowser.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), bobsBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
-		t.Fatal(err)
+	if _, err := fx.Confirm(t.Context(), annsBrowser.cookie, confirmation.CSRF, true); err != nil {
+		t.Fatalf("the attempt ended the flow of ann: %v", err)
 	}
-	if _, err := otherBrowser.signIn(t, otherAdmin); err != nil {
-		t.Fatalf("the flow of the other browser was ended: %v", err)
+	if _, err := bobsBrowser.signIn(t, otherAdmin); err != nil {
+		t.Fatalf("the attempt ended the flow of bob: %v", err)
 	}
 }
 
 // TestAForgedCookieIsRefused forges a cookie. An attacker who requested the link knows the id of
-// the flow, but not the random part of its cookie. The flow stays usable for the real browser.
+// the flow, but not the random part of the cookie. The flow stays usable for the real browser.
 func TestAForgedCookieIsRefused(t *testing.T) {
 	fx := newFixture(t)
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
-	flowID, _, _ := strings.Cut(b.cookie.Reveal(), ".")
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	flowID, _, _ := strings.Cut(adminBrowser.cookie.Reveal(), ".")
 	forged := secret.New(flowID + ".AAAA")
 	_, err := fx.Confirm(t.Context(), forged, csrfOf(forged), true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 	if guids := fx.listedTenants(t, fx.ann); len(guids) != 0 {
 		t.Fatalf("a forged cookie attached %v", guids)
 	}
-	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
+	if _, err := fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatalf("the forged cookie ended the flow: %v", err)
 	}
 }
 
-// csrfOf computes the CSRF token of a cookie. An attacker can do the same, because the code is
+// csrfOf computes the CSRF token of a cookie. An attacker can compute it too, because the code is
 // public.
 func csrfOf(cookie secret.Text) string {
 	sum := sha256.Sum256([]byte("csrf\x00" + cookie.Reveal()))
@@ -283,17 +283,17 @@ func csrfOf(cookie secret.Text) string {
 
 func TestConfirmNeedsTheCookieAndTheCSRFToken(t *testing.T) {
 	fx := newFixture(t)
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	for _, csrf := range []string{"", "x", confirmation.CSRF + "x"} {
-		_, err := fx.Confirm(t.Context(), b.cookie, csrf, true)
+		_, err := fx.Confirm(t.Context(), adminBrowser.cookie, csrf, true)
 		requireRefusal(t, err, fault.ConnectLinkInvalid)
 	}
 	_, err := fx.Confirm(t.Context(), secret.Text{}, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
-	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
+	if _, err := fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatalf("an invalid token ended the flow: %v", err)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
@@ -314,16 +314,16 @@ func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tena
 	return b.tenantStore.Attach(ctx, owner, t, sessions...)
 }
 
-func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
+func TestConfirmCanBeRepeatedAfterTheStoreWasUnavailable(t *testing.T) {
 	fx := newFixture(t)
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	fx.Tenants = &busyTenants{tenantStore: fx.Tenants}
-	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err := fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ServiceUnavailable)
-	if _, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true); err != nil {
-		t.Fatal(err)
+	if _, err := fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true); err != nil {
+		t.Fatalf("the repeated confirmation: %v", err)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
@@ -347,8 +347,8 @@ func TestFailedReadDoesNotCountAsAMissingTenant(t *testing.T) {
 	requireRefusal(t, err, fault.ServiceUnavailable)
 }
 
-// disconnectingTenants is a store. While a tenant is attached, the browser of the administrator
-// disconnects, and the context of the request ends.
+// disconnectingTenants is a store whose Attach first cancels the context of the request, as the
+// server does when the browser disconnects.
 type disconnectingTenants struct {
 	tenantStore
 
@@ -361,14 +361,15 @@ func (d disconnectingTenants) Attach(ctx context.Context, owner access.AccountID
 }
 
 // TestConfirmFinishesAfterTheBrowserDisconnects checks that Confirm attaches the tenant although
-// the request ends, because the link is already used up.
+// the request was cancelled. The administrator could not repeat the request, because the link is
+// used up.
 func TestConfirmFinishesAfterTheBrowserDisconnects(t *testing.T) {
 	fx := newFixture(t)
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	ctx, disconnect := context.WithCancel(t.Context())
 	defer disconnect()
 	fx.Tenants = disconnectingTenants{fx.Tenants, disconnect}
-	if _, err := fx.Confirm(ctx, b.cookie, confirmation.CSRF, true); err != nil {
+	if _, err := fx.Confirm(ctx, adminBrowser.cookie, confirmation.CSRF, true); err != nil {
 		t.Fatal(err)
 	}
 	if guids := fx.listedTenants(t, fx.ann); !slices.Equal(guids, []tenant.GUID{guid}) {
@@ -386,22 +387,22 @@ func TestLateConfirmIsRefused(t *testing.T) {
 
 func TestACancelledConfirmationAttachesNothing(t *testing.T) {
 	fx := newFixture(t)
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
-	attached, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, false)
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	attached, err := fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, false)
 	if err != nil || attached != (tenant.Tenant{}) || len(fx.listedTenants(t, fx.ann)) != 0 {
-		t.Fatalf("a cancelled confirmation returned %+v, %v", attached, err)
+		t.Fatalf("a cancelled confirmation returned %+v, %v, want neither a tenant nor an error", attached, err)
 	}
-	_, err = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err = fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.ConnectLinkInvalid)
 }
 
 func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 	fx := newFixture(t)
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	adminBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	var confirmations sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
-		confirmations.Go(func() { _, errs[i] = fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true) })
+		confirmations.Go(func() { _, errs[i] = fx.Confirm(t.Context(), adminBrowser.cookie, confirmation.CSRF, true) })
 	}
 	confirmations.Wait()
 	refused := 0
@@ -411,18 +412,18 @@ func TestOneOfConcurrentConfirmationsWins(t *testing.T) {
 		}
 	}
 	if refused != len(errs)-1 || len(fx.listedTenants(t, fx.ann)) != 1 {
-		t.Fatalf("the confirmations ended with %v, want one success", errs)
+		t.Fatalf("the confirmations ended with %v, want one success and one tenant", errs)
 	}
 }
 
-func TestConfirmRefusesATenantOfAnotherAccount(t *testing.T) {
+func TestConfirmRefusesATenantOfADifferentAccount(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
 	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.TenantHeld)
 	if strings.Contains(fault.ErrorOf(err).Detail, "bob") || !slices.Equal(fx.listedTenants(t, fx.bob), []tenant.GUID{guid}) {
-		t.Fatalf("the error names the other account, or its tenant changed: %v", err)
+		t.Fatalf("the error must not name bob, and bob must keep the tenant: %v", err)
 	}
 }
 
@@ -449,12 +450,12 @@ func TestConnectRespectsTheTenantLimit(t *testing.T) {
 		_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
 		requireRefusal(t, err, fault.TenantLimitReached)
 		if guids := fx.listedTenants(t, fx.ann); !slices.Equal(guids, []tenant.GUID{otherGUID}) {
-			t.Fatalf("the account has %v", guids)
+			t.Fatalf("the account has %v, want only %s", guids, otherGUID)
 		}
 	})
 }
 
-func TestFlowIsRefusedOnceThePlanLapses(t *testing.T) {
+func TestFlowOfAnInactiveAccountIsRefused(t *testing.T) {
 	fx := newFixture(t)
 	setActive := func(active bool) {
 		t.Helper()
@@ -462,43 +463,43 @@ func TestFlowIsRefusedOnceThePlanLapses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
+	confirmingBrowser, confirmation := fx.openConfirmationPage(t, fx.ann, admin)
 	setActive(false)
-	_, err := fx.Confirm(t.Context(), b.cookie, confirmation.CSRF, true)
+	_, err := fx.Confirm(t.Context(), confirmingBrowser.cookie, confirmation.CSRF, true)
 	requireRefusal(t, err, fault.NoAPIPlan)
 	setActive(true)
-	second := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
+	signingInBrowser := fx.openCallback(t, fx.grantConsent(t, fx.ann, admin))
 	setActive(false)
-	_, err = second.signIn(t, admin)
+	_, err = signingInBrowser.signIn(t, admin)
 	requireRefusal(t, err, fault.NoAPIPlan)
 }
 
-func TestReconnectByTheHolder(t *testing.T) {
+func TestReconnectNeedsNoFreeSlotAndKeepsTheRow(t *testing.T) {
 	fx := newFixture(t)
 	fx.ann = fx.createAccount(t, "small@example.com", 1)
-	first := fx.connect(t, fx.ann, admin)
+	connected := fx.connect(t, fx.ann, admin)
 	fx.platform.Revoke(guid, "consent")
 	if _, err := fx.Sync(t.Context(), fx.ann.ID, guid); !errors.Is(err, fault.AccessDenied) {
-		t.Fatalf("the sync of a revoked tenant: %v", err)
+		t.Fatalf("the sync without consent ended with %v, want access_denied", err)
 	}
 	if next := fx.readiness(t).NextStep; next != tenant.NextReconnect {
 		t.Fatalf("the next step is %q, want %q", next, tenant.NextReconnect)
 	}
 	fx.now = fx.now.Add(time.Hour)
-	again := fx.connect(t, fx.ann, admin)
-	if again.ID != first.ID || !again.ConsentedAt.Equal(fx.now) || again.Consent != tenant.ConsentGranted || len(fx.listedTenants(t, fx.ann)) != 1 {
-		t.Fatalf("reconnected as %+v", again)
+	reconnected := fx.connect(t, fx.ann, admin)
+	if reconnected.ID != connected.ID || !reconnected.ConsentedAt.Equal(fx.now) || reconnected.Consent != tenant.ConsentGranted || len(fx.listedTenants(t, fx.ann)) != 1 {
+		t.Fatalf("reconnected as %+v, want the row %s with the consent of now", reconnected, connected.ID)
 	}
 }
 
-func TestReconnectRetriesBootstrap(t *testing.T) {
+func TestReconnectSetsAFailedBootstrapToPending(t *testing.T) {
 	fx := newFixture(t)
 	connected := fx.connect(t, fx.ann, admin)
 	connected.Bootstrap, connected.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
 	must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, connected))
-	again := fx.connect(t, fx.ann, admin)
-	if next := fx.readiness(t).NextStep; again.Bootstrap != tenant.BootstrapPending || next != tenant.NextSync {
-		t.Fatalf("bootstrap %s, next step %q", again.Bootstrap, next)
+	reconnected := fx.connect(t, fx.ann, admin)
+	if next := fx.readiness(t).NextStep; reconnected.Bootstrap != tenant.BootstrapPending || next != tenant.NextSync {
+		t.Fatalf("the bootstrap is %s and the next step %q, want %s and %q", reconnected.Bootstrap, next, tenant.BootstrapPending, tenant.NextSync)
 	}
 }
 
@@ -512,10 +513,11 @@ func TestSignInWithoutConsentIsDeclined(t *testing.T) {
 	})
 }
 
-// TestSilentPlatformEndsASignInEarly checks sign-ins at a platform that does not answer one of the
-// calls. The call must end before the timeout of the page, which is 55 s.
-func TestSilentPlatformEndsASignInEarly(t *testing.T) {
-	for method, want := range map[string]time.Duration{"SignInURL": 20 * time.Second, "Administrator": 35 * time.Second, "Profile": 20 * time.Second} {
+// TestSignInAtAHangingPlatformEndsBeforeThePageTimeout checks sign-ins at a platform that does not
+// answer one of the calls. Each call has a timeout shorter than the timeout of the page, which is
+// 55 s.
+func TestSignInAtAHangingPlatformEndsBeforeThePageTimeout(t *testing.T) {
+	for method, callTimeout := range map[string]time.Duration{"SignInURL": 20 * time.Second, "Administrator": 35 * time.Second, "Profile": 20 * time.Second} {
 		inFakeTime(t, method, func(t *testing.T) {
 			fx := newFixture(t)
 			query := fx.grantConsent(t, fx.ann, admin)
@@ -528,14 +530,14 @@ func TestSilentPlatformEndsASignInEarly(t *testing.T) {
 			}
 			deadline, _ := ctx.Deadline()
 			requireRefusal(t, err, fault.ProviderTimeout)
-			if left := time.Until(deadline); left != 55*time.Second-want {
-				t.Errorf("the call left %s of the 55 s, want an end after %s", left, want)
+			if left := time.Until(deadline); left != 55*time.Second-callTimeout {
+				t.Errorf("the request left %s of the 55 s, want an end after %s", left, callTimeout)
 			}
 		})
 	}
 }
 
-func TestConnectWaitsForASlowConsent(t *testing.T) {
+func TestSignInWaitsUntilTheConsentTakesEffect(t *testing.T) {
 	fx := newFixture(t)
 	fx.platform.Fail(fake.Fault{Method: "Profile", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 3})
 	if connected := fx.connect(t, fx.ann, admin); connected.GUID != guid {

@@ -24,18 +24,18 @@ import (
 // foreignRule is the name of a rule that the service does not manage.
 const foreignRule = "a foreign rule"
 
-// newFixtureWithRule returns a fixture whose tenant has a managed rule that blocks a mailbox, and a
-// foreign rule.
-func newFixtureWithRule(t *testing.T) *fixture {
+// newFixtureWithRules returns a fixture whose tenant has a managed rule that blocks a mailbox, and
+// a foreign rule.
+func newFixtureWithRules(t *testing.T) *fixture {
 	t.Helper()
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
-	fx.addRule(t)
+	fx.addRules(t)
 	return fx
 }
 
-// addRule adds a managed rule that blocks a mailbox, and a foreign rule.
-func (fx *fixture) addRule(t *testing.T) {
+// addRules adds a managed rule that blocks a mailbox, and a foreign rule.
+func (fx *fixture) addRules(t *testing.T) {
 	t.Helper()
 	fx.syncUntilReady(t)
 	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, guid, sendlimit.TenantWide, fx.now); err != nil {
@@ -47,6 +47,7 @@ func (fx *fixture) addRule(t *testing.T) {
 	fx.platform.SetRule(guid, sendlimit.Rule{Name: foreignRule, Enabled: true, Lists: []string{"bob@a.test"}})
 }
 
+// syncUntilReady syncs the tenant of ann until its mail server is ready.
 func (fx *fixture) syncUntilReady(t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -60,12 +61,12 @@ func (fx *fixture) syncUntilReady(t *testing.T) {
 		}
 		fx.platform.Advance(time.Hour)
 	}
-	t.Fatal("the mail server does not become ready")
+	t.Fatal("the mail server is not ready after 10 syncs")
 }
 
 func (fx *fixture) ruleNames() (names []string) {
-	for _, r := range fx.platform.SnapshotOf(guid).Rules {
-		names = append(names, r.Name)
+	for _, rule := range fx.platform.SnapshotOf(guid).Rules {
+		names = append(names, rule.Name)
 	}
 	return names
 }
@@ -82,20 +83,20 @@ func (fx *fixture) deleteTenant(t *testing.T) tenants.DeleteResult {
 }
 
 func TestDeleteRemovesManagedRules(t *testing.T) {
-	fx := newFixtureWithRule(t)
+	fx := newFixtureWithRules(t)
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v, want all managed rules removed", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
-		t.Fatalf("the remaining rules are %q", names)
+		t.Fatalf("the remaining rules are %q, want only the foreign rule", names)
 	}
 }
 
 // TestDeleteRemovesRulesThatTheListLacks deletes a tenant whose list of rules lacks a managed rule,
-// because a replica lags. Delete removes this rule too. Otherwise the rule would block mailboxes
+// because a replica lags. Delete must remove this rule too, because the rule would block mailboxes
 // forever.
 func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
-	fx := newFixtureWithRule(t)
+	fx := newFixtureWithRules(t)
 	fx.platform.DropRule(guid, sendlimit.RuleName(sendlimit.TenantWide))
 	fx.platform.FreezeRuleList(guid)
 	fx.platform.SetRule(guid, sendlimit.Rule{Name: sendlimit.RuleName(sendlimit.TenantWide), Enabled: true, Lists: []string{"ada@a.test"}})
@@ -103,7 +104,7 @@ func TestDeleteRemovesRulesThatTheListLacks(t *testing.T) {
 		t.Fatalf("got %+v, want all managed rules removed", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
-		t.Fatalf("the remaining rules are %q", names)
+		t.Fatalf("the remaining rules are %q, want only the foreign rule", names)
 	}
 }
 
@@ -115,8 +116,8 @@ func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
 	}
 }
 
-// TestDeleteNamesRemainingRules checks that a rule that may remain does not prevent the deletion.
-// The result names the rule.
+// TestDeleteNamesRemainingRules checks that Delete deletes a tenant although a managed rule may
+// remain at the platform. The result names the rule.
 func TestDeleteNamesRemainingRules(t *testing.T) {
 	remaining := []string{sendlimit.RuleName(sendlimit.TenantWide)}
 	for name, breakRemoval := range map[string]func(*fixture){
@@ -126,7 +127,7 @@ func TestDeleteNamesRemainingRules(t *testing.T) {
 		"the consent was withdrawn": func(fx *fixture) { fx.platform.Revoke(guid, "consent") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			fx := newFixtureWithRule(t)
+			fx := newFixtureWithRules(t)
 			breakRemoval(fx)
 			if deleted := fx.deleteTenant(t); deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, remaining) {
 				t.Fatalf("got %+v, want the remaining rules %q", deleted, remaining)
@@ -135,9 +136,10 @@ func TestDeleteNamesRemainingRules(t *testing.T) {
 	}
 }
 
-// TestRuleRemovalIsRetried checks that Delete repeats a removal that may be incomplete.
+// TestRuleRemovalIsRetried checks that Delete repeats a removal that failed or whose answer was
+// lost.
 func TestRuleRemovalIsRetried(t *testing.T) {
-	fx := newFixtureWithRule(t)
+	fx := newFixtureWithRules(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
 	if deleted := fx.deleteTenant(t); !deleted.RulesRemoved || fx.platform.Calls("RemoveRules") != 3 {
@@ -145,10 +147,10 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 	}
 }
 
-// TestEnforcementCannotBePaused checks that rules are not reported as removed if an enforcement
-// pass may create them again.
-func TestEnforcementCannotBePaused(t *testing.T) {
-	fx := newFixtureWithRule(t)
+// TestRulesCountAsRemainingIfEnforcementCannotBePaused checks that Delete does not report rules as
+// removed if an enforcement pass may create them again.
+func TestRulesCountAsRemainingIfEnforcementCannotBePaused(t *testing.T) {
+	fx := newFixtureWithRules(t)
 	fx.Claims = refusedClaims{fx.store}
 	fx.PassWait = time.Millisecond
 	if deleted := fx.deleteTenant(t); deleted.RulesRemoved || len(deleted.RemainingRules) != 1 || deleted.Err == nil {
@@ -168,14 +170,14 @@ func (refusedClaims) SeizeTenant(context.Context, access.AccountID, tenant.GUID,
 }
 
 // TestDeleteWaitsForPass checks that a deletion waits for an enforcement pass in progress, which
-// could create the rules again. A pass may have begun before the mail server of its tenant became
-// unprepared.
+// could create the rules again. A pass can be in progress although the mail server is not ready,
+// because it may have begun when the mail server was ready.
 func TestDeleteWaitsForPass(t *testing.T) {
 	for _, bootstrap := range []tenant.Bootstrap{tenant.BootstrapReady, tenant.BootstrapPending} {
 		t.Run(string(bootstrap), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx := newFixtureWithRule(t)
-				r, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour))
+				fx := newFixtureWithRules(t)
+				passClaim, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour))
 				if err != nil || !won {
 					t.Fatalf("the tenant cannot be claimed: %v", err)
 				}
@@ -192,11 +194,11 @@ func TestDeleteWaitsForPass(t *testing.T) {
 				if _, err := fx.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
 					t.Error(err)
 				}
-				if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
+				if held, err := fx.store.ReleaseTenant(t.Context(), passClaim, fx.now.Add(time.Hour)); err != nil || !held {
 					t.Errorf("the pass lost its tenant: %v", err)
 				}
 				if deleted := <-done; !deleted.RulesRemoved || !slices.Equal(fx.ruleNames(), []string{foreignRule}) {
-					t.Fatalf("got %+v, the remaining rules are %q", deleted, fx.ruleNames())
+					t.Fatalf("got %+v, the remaining rules are %q, want only the foreign rule", deleted, fx.ruleNames())
 				}
 			})
 		})
@@ -204,7 +206,7 @@ func TestDeleteWaitsForPass(t *testing.T) {
 }
 
 func TestNoPassClaimsATenantDuringDelete(t *testing.T) {
-	fx := newFixtureWithRule(t)
+	fx := newFixtureWithRules(t)
 	gate := fx.platform.Hold("RemoveRules")
 	done := make(chan error)
 	go func() {
@@ -220,41 +222,41 @@ func TestNoPassClaimsATenantDuringDelete(t *testing.T) {
 }
 
 func TestWithdrawRemovesManagedRules(t *testing.T) {
-	fx := newManagedFixtureWithRule(t)
+	fx := newManagedFixtureWithRules(t)
 	deleted, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || !deleted.RulesRemoved || deleted.Account != fx.ann.ID || len(deleted.RemainingRules) != 0 {
 		t.Fatalf("got %+v, %v, want all managed rules removed", deleted, err)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
-		t.Fatalf("the remaining rules are %q", names)
+		t.Fatalf("the remaining rules are %q, want only the foreign rule", names)
 	}
 }
 
-// newManagedFixtureWithRule returns the same as newFixtureWithRule, with a tenant that the operator
-// assigned.
-func newManagedFixtureWithRule(t *testing.T) *fixture {
+// newManagedFixtureWithRules returns the same as newFixtureWithRules, with a tenant that the
+// operator assigned.
+func newManagedFixtureWithRules(t *testing.T) *fixture {
 	t.Helper()
 	fx, _ := newManagedFixture(t)
-	fx.addRule(t)
+	fx.addRules(t)
 	return fx
 }
 
 // TestAConnectedTenantCannotBeWithdrawn checks that a tenant which an account connected itself
 // cannot be withdrawn, and keeps its rules.
 func TestAConnectedTenantCannotBeWithdrawn(t *testing.T) {
-	fx := newFixtureWithRule(t)
+	fx := newFixtureWithRules(t)
 	if _, err := fx.Withdraw(t.Context(), guid); !errors.Is(err, fault.TenantNotFound) {
-		t.Fatalf("withdrawn: %v", err)
+		t.Fatalf("got %v, want tenant_not_found", err)
 	}
-	if n := len(fx.ruleNames()); n != 2 || fx.platform.Calls("RemoveRules") != 0 {
-		t.Fatalf("%d rules after %d calls", n, fx.platform.Calls("RemoveRules"))
+	if names := fx.ruleNames(); len(names) != 2 || fx.platform.Calls("RemoveRules") != 0 {
+		t.Fatalf("the rules after %d calls are %q, want both rules and no call", fx.platform.Calls("RemoveRules"), names)
 	}
 }
 
 // TestWithdrawWithoutPlatformNamesTheRemainingRules checks that Withdraw succeeds without a mail
 // platform, and names the rules that remain.
 func TestWithdrawWithoutPlatformNamesTheRemainingRules(t *testing.T) {
-	fx := newManagedFixtureWithRule(t)
+	fx := newManagedFixtureWithRules(t)
 	fx.Platform = nil
 	deleted, err := fx.Withdraw(t.Context(), guid)
 	if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Err == nil {
@@ -266,10 +268,10 @@ func TestWithdrawWithoutPlatformNamesTheRemainingRules(t *testing.T) {
 }
 
 // TestWithdrawSucceedsWhileThePlatformHangs checks that Withdraw ends the assignment although the
-// removal of the rules uses up its time. The result names the rules that remain.
+// removal of the rules uses up the time of Withdraw. The result names the rules that remain.
 func TestWithdrawSucceedsWhileThePlatformHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newManagedFixtureWithRule(t)
+		fx := newManagedFixtureWithRules(t)
 		fx.platform.Hold("RemoveRules")
 		deleted, err := fx.Withdraw(t.Context(), guid)
 		if err != nil || deleted.RulesRemoved || !slices.Equal(deleted.RemainingRules, []string{sendlimit.RuleName(sendlimit.TenantWide)}) {
@@ -281,11 +283,11 @@ func TestWithdrawSucceedsWhileThePlatformHangs(t *testing.T) {
 	})
 }
 
-// TestRemoveAllRules checks that RemoveAllRules removes the managed rules of the tenants of an
-// account and pauses enforcement. It reports the rules of a tenant without consent as remaining.
-// ResumeEnforcement ends the pause.
-func TestRemoveAllRules(t *testing.T) {
-	fx := newFixtureWithRule(t)
+// TestRemoveAllRulesPausesEnforcement checks that RemoveAllRules removes the managed rules of the
+// tenants of an account and pauses enforcement. RemoveAllRules reports the rules of a tenant
+// without consent as remaining. ResumeEnforcement ends the pause.
+func TestRemoveAllRulesPausesEnforcement(t *testing.T) {
+	fx := newFixtureWithRules(t)
 	fx.connect(t, fx.ann, otherAdmin)
 	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, otherGUID, sendlimit.TenantWide, fx.now); err != nil {
 		t.Fatal(err)
@@ -297,11 +299,11 @@ func TestRemoveAllRules(t *testing.T) {
 	}
 	for _, removal := range removals {
 		if removal.RulesRemoved != (removal.Tenant == guid) || (len(removal.RemainingRules) == 0) != removal.RulesRemoved || (removal.Err == nil) != removal.RulesRemoved {
-			t.Errorf("the result of a tenant is wrong: %+v", removal)
+			t.Errorf("got %+v, want the rules of %s removed, and the rules of %s remaining with an error", removal, guid, otherGUID)
 		}
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{foreignRule}) {
-		t.Fatalf("the remaining rules are %q", names)
+		t.Fatalf("the remaining rules are %q, want only the foreign rule", names)
 	}
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
 		t.Errorf("a pass that would restore the rules claimed the tenant: %v", err)
@@ -312,8 +314,9 @@ func TestRemoveAllRules(t *testing.T) {
 	}
 }
 
-// TestRemoveAllRulesKeepsItsPauses changes the first tenant of an account while the rules of the
-// second one are removed. RemoveAllRules must still leave no rule, and keep enforcement paused.
+// TestRemoveAllRulesKeepsItsPauses changes the first tenant of an account while RemoveAllRules
+// removes the rules of the second tenant. In the end, the first tenant must have no managed rule,
+// and no enforcement pass can claim it.
 func TestRemoveAllRulesKeepsItsPauses(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *fixture){
 		"a request revokes the lease, and a pass creates a rule": func(t *testing.T, fx *fixture) {
@@ -332,21 +335,21 @@ func TestRemoveAllRulesKeepsItsPauses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx := newFixtureWithRule(t)
+				fx := newFixtureWithRules(t)
 				fx.connect(t, fx.ann, otherAdmin)
 				if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, otherGUID, sendlimit.TenantWide, fx.now); err != nil {
 					t.Fatal(err)
 				}
-				fx.Platform = slowTenant{fx.platform, otherGUID}
+				fx.Platform = platformWithSlowTenant{fx.platform, otherGUID}
 				done := make(chan error)
 				go func() {
 					_, err := fx.RemoveAllRules(t.Context(), fx.ann.ID)
 					done <- err
 				}()
-				time.Sleep(slowness / 2) // the rules of the first tenant are removed
+				time.Sleep(removalTime / 2) // the rules of the first tenant are removed
 				change(t, fx)
 				if err := <-done; err != nil || !slices.Equal(fx.ruleNames(), []string{foreignRule}) {
-					t.Errorf("%v; the remaining rules are %q", err, fx.ruleNames())
+					t.Errorf("got %v and the remaining rules %q, want only the foreign rule", err, fx.ruleNames())
 				}
 				if _, won, err := fx.store.ClaimTenant(t.Context(), fx.ann.ID, guid, time.Minute, fx.now.Add(time.Hour)); err != nil || won {
 					t.Errorf("a pass that would restore the rules claimed the tenant: %v", err)
@@ -356,11 +359,11 @@ func TestRemoveAllRulesKeepsItsPauses(t *testing.T) {
 	}
 }
 
-// TestRemoveAllRulesGivesUp checks that RemoveAllRules fails if other requests revoke the lease of
-// a tenant again and again.
-func TestRemoveAllRulesGivesUp(t *testing.T) {
+// TestRemoveAllRulesFailsIfItsLeasesAreRevoked checks that RemoveAllRules fails after three rounds,
+// in each of which a different request has revoked the lease of a tenant.
+func TestRemoveAllRulesFailsIfItsLeasesAreRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx := newFixtureWithRule(t)
+		fx := newFixtureWithRules(t)
 		claims := &revokedClaims{TenantClaims: fx.Claims}
 		fx.Claims = claims
 		if _, err := fx.RemoveAllRules(t.Context(), fx.ann.ID); !errors.Is(err, fault.ServiceUnavailable) || claims.renewals != 3 {
@@ -369,8 +372,8 @@ func TestRemoveAllRulesGivesUp(t *testing.T) {
 	})
 }
 
-// revokedClaims is a store in which other requests have revoked each lease before it is renewed.
-// The tenth renewal fails.
+// revokedClaims is a store in which other requests have revoked each lease before its renewal. The
+// tenth renewal fails, so that the test ends even if RemoveAllRules never gives up.
 type revokedClaims struct {
 	ports.TenantClaims
 	renewals int
@@ -383,24 +386,24 @@ func (c *revokedClaims) RenewTenantLease(context.Context, ports.TenantClaim, tim
 	return false, nil
 }
 
-// slowTenant is a platform that takes the time slowness to remove the rules of one tenant.
-type slowTenant struct {
+// platformWithSlowTenant is a platform that takes removalTime to remove the rules of one tenant.
+type platformWithSlowTenant struct {
 	ports.MailPlatform
 	slow tenant.GUID
 }
 
-const slowness = 10 * time.Second
+const removalTime = 10 * time.Second // in fake time
 
-func (p slowTenant) For(id tenant.GUID) ports.MailTenant {
+func (p platformWithSlowTenant) For(id tenant.GUID) ports.MailTenant {
 	if id == p.slow {
-		return slowRemoval{p.MailPlatform.For(id)}
+		return slowTenant{p.MailPlatform.For(id)}
 	}
 	return p.MailPlatform.For(id)
 }
 
-type slowRemoval struct{ ports.MailTenant }
+type slowTenant struct{ ports.MailTenant }
 
-func (r slowRemoval) RemoveRules(ctx context.Context) error {
-	time.Sleep(slowness)
-	return r.MailTenant.RemoveRules(ctx)
+func (m slowTenant) RemoveRules(ctx context.Context) error {
+	time.Sleep(removalTime)
+	return m.MailTenant.RemoveRules(ctx)
 }

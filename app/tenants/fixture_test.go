@@ -26,8 +26,8 @@ const (
 	otherAdmin = "admin@t1c2d3e4f.onmicrosoft.com"
 )
 
-// fixture is the service over a store and the fake platform, with two tenants that are not
-// connected.
+// fixture is the service over a store and the fake platform. The platform has the tenants guid and
+// otherGUID, which are not connected. ann and bob have two slots each.
 type fixture struct {
 	*tenants.Service
 	store    *bunstore.Store
@@ -116,7 +116,7 @@ func (fx *fixture) openConfirmationPage(t *testing.T, account access.Account, us
 	return b, confirmation
 }
 
-// connect runs the whole connect flow and returns the connected tenant.
+// connect runs the whole connect flow in a new browser and returns the connected tenant.
 func (fx *fixture) connect(t *testing.T, account access.Account, username string) tenant.Tenant {
 	t.Helper()
 	b, confirmation := fx.openConfirmationPage(t, account, username)
@@ -125,7 +125,7 @@ func (fx *fixture) connect(t *testing.T, account access.Account, username string
 	return connected
 }
 
-// listedTenants returns the ids of the tenants of an account.
+// listedTenants returns the ids of the tenants that List shows to an account.
 func (fx *fixture) listedTenants(t *testing.T, account access.Account) []tenant.GUID {
 	t.Helper()
 	list, err := fx.List(t.Context(), account.ID)
@@ -145,10 +145,11 @@ func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 	return readiness
 }
 
+// withParam returns the query with one parameter set to value.
 func withParam(t *testing.T, query, name, value string) string {
 	t.Helper()
-	q, err := url.ParseQuery(query)
+	params, err := url.ParseQuery(query)
 	must(t, err)
-	q.Set(name, value)
-	return q.Encode()
+	params.Set(name, value)
+	return params.Encode()
 }

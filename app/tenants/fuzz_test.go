@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// openSealer is a sealer that encrypts nothing and accepts any bytes.
+// openSealer is a sealer that does not encrypt, and opens any bytes.
 type openSealer struct{}
 
 func (openSealer) Seal(text secret.Text, _ string) ([]byte, error) { return []byte(text.Reveal()), nil }
@@ -31,7 +31,7 @@ func FuzzTokens(f *testing.F) {
 		f.Fatal(err)
 	}
 	if account, err := service.openState(state); err != nil || account != "account" {
-		f.Fatalf("%q, %v", account, err)
+		f.Fatalf("the state of the account was opened as %q, %v", account, err)
 	}
 	for _, seed := range []string{"", "x", state, state + "=", strings.Repeat("0", 64) + ".x", ".", "\x00", base64.RawURLEncoding.EncodeToString([]byte("a b 9223372036854775808"))} {
 		f.Add(seed)
@@ -40,11 +40,11 @@ func FuzzTokens(f *testing.F) {
 		if account, err := service.openState(raw); err == nil {
 			plaintext, _ := base64.RawURLEncoding.DecodeString(raw)
 			if parts := strings.Split(string(plaintext), " "); len(parts) != 3 || parts[1] != string(account) {
-				t.Errorf("%q is the state of %q", raw, account)
+				t.Errorf("the state %q was opened as the account %q, which it does not contain", raw, account)
 			}
 		}
-		if flow, err := flowID(secret.New(raw)); err == nil && !strings.EqualFold(raw[:64], hex.EncodeToString(flow[:])) {
-			t.Errorf("%q names the flow %x", raw, flow)
+		if id, err := flowID(secret.New(raw)); err == nil && !strings.EqualFold(raw[:64], hex.EncodeToString(id[:])) {
+			t.Errorf("the cookie %q names the flow %x, which it does not contain", raw, id)
 		}
 	})
 }

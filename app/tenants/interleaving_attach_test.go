@@ -12,15 +12,15 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// attachRace is a race of requests that change which tenants an account has. The account has one
-// slot.
+// attachRace is a race of requests that change which tenants the account ann has. During the race,
+// ann has one slot.
 type attachRace struct {
 	*race
 	inactive bool // whether the account was deactivated
 }
 
-// connectTenant signs in and confirms, as an administrator does. It ignores the error of an account
-// without a free slot or an active plan.
+// connectTenant returns a use case that signs in and confirms, as an administrator does. The use
+// case ignores the error of an account without a free slot or an active plan.
 func (r *attachRace) connectTenant(username string) useCase {
 	b := r.openCallback(r.t, r.grantConsent(r.t, r.ann, username))
 	query := r.visitPage(r.t, b.page, username)
@@ -55,7 +55,7 @@ func (r *attachRace) delete(ctx context.Context) error {
 
 var attachRaces = []struct {
 	name       string
-	minTenants int // the least number of tenants that the account has after the race
+	minTenants int // the smallest number of tenants that the account may have after the race
 	prepare    func(r *attachRace)
 	useCases   func(r *attachRace) []useCase
 }{
@@ -81,22 +81,22 @@ var attachRaces = []struct {
 }
 
 // TestSlotsLimitTheTenantsInEveryOrder checks that an account has no more tenants than slots after
-// a race. No tenant is attached while the account is inactive.
+// a race, and that no request attaches a tenant to the account after it became inactive.
 func TestSlotsLimitTheTenantsInEveryOrder(t *testing.T) {
-	for _, tt := range attachRaces {
-		t.Run(tt.name, func(t *testing.T) {
-			interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {
+	for _, tc := range attachRaces {
+		t.Run(tc.name, func(t *testing.T) {
+			interleaving.Explore(t, 3, func(t *testing.T, order *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
 					r := &attachRace{race: newRaceOf(t, newFixture(t))}
 					_, err := r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 2)
 					must(t, err)
-					tt.prepare(r)
-					useCases := tt.useCases(r)
+					tc.prepare(r)
+					useCases := tc.useCases(r)
 					_, err = r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 1)
 					must(t, err)
-					r.run(o, useCases...)
-					if guids := r.listedTenants(t, r.ann); len(guids) > 1 || len(guids) < tt.minTenants {
-						t.Errorf("the account has %v with one slot", guids)
+					r.runInOrder(order, useCases...)
+					if guids := r.listedTenants(t, r.ann); len(guids) > 1 || len(guids) < tc.minTenants {
+						t.Errorf("the account with one slot has the tenants %v, want %d or 1", guids, tc.minTenants)
 					}
 				})
 			})

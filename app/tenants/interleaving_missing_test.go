@@ -25,7 +25,8 @@ const (
 )
 
 // storeAndRecordRows stores the objects of the platform, and keeps the ids of their rows in
-// r.before. It gives the mailbox anna a send limit and a connection.
+// r.before. It gives the mailbox anna a send limit and a connection. From then on the replica lags
+// for observation.ReplicaLag.
 func storeAndRecordRows(r *race) {
 	storeObjects(r)
 	anna := r.mailbox("anna@one.test")
@@ -83,19 +84,19 @@ func (r *race) removeAnna(ctx context.Context) error {
 	return platform.RemoveMailbox(ctx, anna.ObjectID)
 }
 
-// requireSameRows returns an error unless all objects of storeAndRecordRows still have the same
-// rows, with the limit and the connection.
-func requireSameRows(r *race) error {
+// checkSameRows returns an error unless the listed objects have the rows of r.before, and the
+// mailbox anna has the limit and the connection of storeAndRecordRows.
+func checkSameRows(r *race) error {
 	if rows := r.rows(); !maps.Equal(rows, r.before) {
-		return fmt.Errorf("the rows are %v, before %v", rows, r.before)
+		return fmt.Errorf("the rows are %v, want %v", rows, r.before)
 	}
 	anna := r.mailbox("anna@one.test")
 	if anna.DailySendLimit != 9 {
-		return fmt.Errorf("the mailbox is %+v", anna)
+		return fmt.Errorf("the mailbox anna is %+v, want the send limit 9", anna)
 	}
-	e, err := r.store.EligibleMailbox(r.t.Context(), r.ann.ID, annaIntegrationID, anna.ID)
-	if err != nil || e.Connection.ID != annaConnectionID {
-		return fmt.Errorf("the connection is %+v, %w", e.Connection, err)
+	eligible, err := r.store.EligibleMailbox(r.t.Context(), r.ann.ID, annaIntegrationID, anna.ID)
+	if err != nil || eligible.Connection.ID != annaConnectionID {
+		return fmt.Errorf("the connection of anna is %+v, %v, want %s", eligible.Connection, err, annaConnectionID)
 	}
 	return nil
 }
@@ -124,13 +125,13 @@ var missingRaces = []struct {
 		"two lists without the objects, while the replica catches up",
 		storeAndRecordRows,
 		func(r *race) []useCase { return []useCase{onReplica(r.sync), onReplica(r.sync), r.endLag} },
-		requireSameRows,
+		checkSameRows,
 	},
 	{
-		"a list without the objects and one with them, while the replica catches up",
+		"a list without the objects and a list with the objects, while the replica catches up",
 		missObjectsOnce,
 		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.sync, r.endLag} },
-		requireSameRows,
+		checkSameRows,
 	},
 	{
 		"a list without the objects and a rename, while the replica catches up",
@@ -140,31 +141,31 @@ var missingRaces = []struct {
 		},
 		func(r *race) error {
 			if m := r.mailbox("anna@one.test"); !r.hidden && m.DisplayName != "New" {
-				return fmt.Errorf("the mailbox is %+v", m)
+				return fmt.Errorf("the mailbox is %+v, want the name New", m)
 			}
-			return requireSameRows(r)
+			return checkSameRows(r)
 		},
 	},
 	{
-		"a list without a mailbox and its creation, while the replica catches up",
+		"a list without the objects and the creation of a mailbox, while the replica catches up",
 		storeAndRecordRows,
 		func(r *race) []useCase {
 			return []useCase{onReplica(r.sync), r.tolerateHidden(r.provision("bea@one.test")), r.endLag}
 		},
 		func(r *race) error {
 			if r.hidden {
-				return requireSameRows(r)
+				return checkSameRows(r)
 			}
-			m := r.mailbox("bea@one.test")
-			if m.Stage != mailbox.Ready || !m.Provisioned || r.platform.Effects("CreateMailbox") != 2 {
-				return fmt.Errorf("the mailbox is %+v", m)
+			bea := r.mailbox("bea@one.test")
+			if effects := r.platform.Effects("CreateMailbox"); bea.Stage != mailbox.Ready || !bea.Provisioned || effects != 2 {
+				return fmt.Errorf("the mailbox is %+v and the platform created %d mailboxes, want a ready mailbox and 2, with anna", bea, effects)
 			}
-			r.before[m.Address] = m.ID
-			return requireSameRows(r)
+			r.before[bea.Address] = bea.ID
+			return checkSameRows(r)
 		},
 	},
 	{
-		"a list without a domain and its verification, while the replica catches up",
+		"a list without the objects and the verification of a domain, while the replica catches up",
 		func(r *race) {
 			storeAndRecordRows(r)
 			records, err := r.platform.For(guid).Records(r.t.Context(), "two.test")
@@ -176,53 +177,52 @@ var missingRaces = []struct {
 		},
 		func(r *race) error {
 			if d := r.domain("two.test"); !r.hidden && !d.Verified {
-				return fmt.Errorf("the domain is %+v", d)
+				return fmt.Errorf("the domain is %+v, want it verified", d)
 			}
-			return requireSameRows(r)
+			return checkSameRows(r)
 		},
 	},
 	{
 		"a removal by the owner, a list, and a creation of the same mailbox",
 		storeAndRecordRows,
 		func(r *race) []useCase { return []useCase{r.removeAnna, r.sync, r.provision("anna@one.test")} },
-		requireRowIfMailboxExists,
+		checkRowOfExistingMailbox,
 	},
 	{
 		"a removal by the owner and two lists, while the replica catches up",
 		storeAndRecordRows,
 		func(r *race) []useCase { return []useCase{r.removeAnna, onReplica(r.sync), r.endLag} },
-		requireRowIfMailboxExists,
+		checkRowOfExistingMailbox,
 	},
 }
 
-// requireRowIfMailboxExists makes a second sync after the race, ReplicaLag after the first one. It
-// returns an error if the platform has the mailbox anna and the store has no row for it, or the
-// reverse.
-func requireRowIfMailboxExists(r *race) error {
+// checkRowOfExistingMailbox syncs again, ReplicaLag after the sync that followed the race. It
+// returns an error if only one of the platform and the store has the mailbox anna.
+func checkRowOfExistingMailbox(r *race) error {
 	r.now = r.now.Add(observation.ReplicaLag)
 	r.fixture.sync(r.t)
 	_, err := r.platform.For(guid).Mailbox(r.t.Context(), "anna@one.test")
 	_, storedAddresses, readErr := r.store.KnownNames(r.t.Context(), r.ann.ID, guid)
 	must(r.t, readErr)
 	if exists, stored := err == nil, slices.Contains(storedAddresses, "anna@one.test"); exists != stored {
-		return fmt.Errorf("the platform has the mailbox: %v, a row exists: %v", exists, stored)
+		return fmt.Errorf("the platform has the mailbox: %v, the store has a row: %v, want both or neither", exists, stored)
 	}
 	return nil
 }
 
 // TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder checks that a row is removed only if its
 // object no longer exists. The limit and the connection of a mailbox stay until then. A soak test
-// interrupts a use case only once, because a sync has many steps.
+// tries only orders with one interruption, because a sync has many steps.
 func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
-	for _, tt := range missingRaces {
-		t.Run(tt.name, func(t *testing.T) {
-			interleaving.Explore(t, 1, func(t *testing.T, o *interleaving.Order) {
+	for _, tc := range missingRaces {
+		t.Run(tc.name, func(t *testing.T) {
+			interleaving.Explore(t, 1, func(t *testing.T, order *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRace(t)
-					tt.prepare(r)
-					r.run(o, tt.useCases(r)...)
+					tc.prepare(r)
+					r.runInOrder(order, tc.useCases(r)...)
 					r.fixture.sync(r.t)
-					if err := tt.check(r); err != nil {
+					if err := tc.check(r); err != nil {
 						t.Error(err)
 					}
 				})

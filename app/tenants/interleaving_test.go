@@ -59,19 +59,19 @@ func newRaceOf(t *testing.T, fx *fixture) *race {
 	return r
 }
 
-// run runs the use cases, with their steps in the order o, and reports their errors. The clock
+// runInOrder runs the use cases with their steps in this order, and reports their errors. The clock
 // advances with each step.
-func (r *race) run(o *interleaving.Order, useCases ...useCase) {
+func (r *race) runInOrder(order *interleaving.Order, useCases ...useCase) {
 	advance := func() { r.now = r.now.Add(time.Millisecond) }
-	for i, err := range o.Run(context.Background(), advance, useCases...) {
+	for i, err := range order.Run(context.Background(), advance, useCases...) {
 		if err != nil {
 			r.t.Errorf("use case %d: %v", i, err)
 		}
 	}
 }
 
-// recordAnswer records the platform's answer about a property of the tenant, unless a later call
-// has already returned a newer answer.
+// recordAnswer records the platform's answer about a property of the tenant, unless the answer of a
+// call that started later is already recorded.
 func (r *race) recordAnswer(property string, start time.Time, answer any) {
 	if !start.Before(r.callTimes[property]) {
 		r.callTimes[property], r.answers[property] = start, answer
@@ -117,9 +117,9 @@ func (r *race) reconnect(ctx context.Context) error {
 	return err
 }
 
-// noticeRevocation runs a sync that finds the consent revoked.
+// noticeRevocation runs a sync that finds the consent revoked, unless reconnect has already run.
 func (r *race) noticeRevocation(ctx context.Context) error {
-	_ = r.sync(ctx) // it fails with access_denied, unless reconnect has already run
+	_ = r.sync(ctx) // a sync that finds the consent revoked fails with access_denied
 	return nil
 }
 
@@ -134,9 +134,7 @@ func (r *race) mailbox(address string) mailbox.Mailbox {
 
 func (r *race) domain(name string) domain.Domain {
 	found, err := r.store.Domain(context.Background(), r.ann.ID, guid, name)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return found
 }
 
@@ -166,7 +164,7 @@ var races = []struct {
 		func(r *race) []useCase { return []useCase{r.sync, r.verify("one.test")} },
 		func(r *race) error {
 			if d := r.domain("one.test"); !d.Verified || !d.MailReady || d.Signing.Selector1.Name == "" || len(d.Service) == 0 {
-				return fmt.Errorf("the domain is %+v", d)
+				return fmt.Errorf("the domain is %+v, want it verified with all records", d)
 			}
 			return nil
 		},
@@ -179,7 +177,7 @@ var races = []struct {
 		},
 		func(r *race) error {
 			if m := r.mailbox("anna@one.test"); m.DisplayName != "New" || m.Stage != mailbox.Ready {
-				return fmt.Errorf("the mailbox is %+v", m)
+				return fmt.Errorf("the mailbox is %+v, want it ready with the name New", m)
 			}
 			return nil
 		},
@@ -190,7 +188,7 @@ var races = []struct {
 		func(r *race) []useCase { return []useCase{r.sync, r.provision("bea@one.test")} },
 		func(r *race) error {
 			if m := r.mailbox("bea@one.test"); m.Stage != mailbox.Ready || !m.Provisioned || !m.AccountEnabled {
-				return fmt.Errorf("the mailbox is %+v", m)
+				return fmt.Errorf("the mailbox is %+v, want it ready, provisioned and enabled", m)
 			}
 			return nil
 		},
@@ -201,7 +199,7 @@ var races = []struct {
 			storeObjects(r)
 			r.platform.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled, Times: 1})
 			if err := r.provision("bea@one.test")(r.t.Context()); err == nil {
-				r.t.Fatal("the creation did not stop")
+				r.t.Fatal("the creation succeeded although OpenSignIn was throttled")
 			}
 		},
 		func(r *race) []useCase {
@@ -209,7 +207,7 @@ var races = []struct {
 		},
 		func(r *race) error {
 			if m := r.mailbox("bea@one.test"); m.Stage != mailbox.Ready || m.DisplayName != "New" || !m.AccountEnabled {
-				return fmt.Errorf("the mailbox is %+v", m)
+				return fmt.Errorf("the mailbox is %+v, want it ready and enabled with the name New", m)
 			}
 			return nil
 		},
@@ -223,7 +221,7 @@ var races = []struct {
 		func(r *race) []useCase { return []useCase{r.noticeRevocation, r.reconnect} },
 		func(r *race) error {
 			if got := r.readiness(r.t); got.Consent != tenant.ConsentGranted {
-				return fmt.Errorf("the consent is %s", got.Consent)
+				return fmt.Errorf("the consent is %s, want %s", got.Consent, tenant.ConsentGranted)
 			}
 			return nil
 		},
@@ -243,15 +241,16 @@ var races = []struct {
 		func(r *race) error {
 			stored, err := r.store.Tenant(r.t.Context(), r.ann.ID, guid)
 			if err != nil || stored.UserMailboxes != r.answers["users"] || stored.SMTPAuth != r.answers["smtp"] || stored.Bootstrap != r.answers["bootstrap"] {
-				return fmt.Errorf("the tenant is %+v, %v, want %v", stored, err, r.answers)
+				return fmt.Errorf("the tenant is %+v, %v, want the newest answers %v", stored, err, r.answers)
 			}
 			return nil
 		},
 	},
 }
 
-// maxInterruptions returns how often a soak test interrupts a use case of a race. A race of three
-// use cases has more orders, so a soak test has time for only two interruptions.
+// maxInterruptions returns the maximum number of interruptions in the orders that a soak test
+// enumerates for a race. A race of three use cases has more orders, so a soak test has time for
+// only two interruptions.
 func maxInterruptions(useCases int) int {
 	if useCases > 2 {
 		return 2
@@ -259,18 +258,18 @@ func maxInterruptions(useCases int) int {
 	return 3
 }
 
-// TestNewerObservationsSurviveEveryOrder checks that an older observation never replaces a newer
-// one.
+// TestNewerObservationsSurviveEveryOrder checks that an older observation does not replace a newer
+// observation.
 func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
-	for _, tt := range races {
-		t.Run(tt.name, func(t *testing.T) {
-			interleaving.Explore(t, maxInterruptions(len(tt.useCases(&race{}))), func(t *testing.T, o *interleaving.Order) {
+	for _, tc := range races {
+		t.Run(tc.name, func(t *testing.T) {
+			interleaving.Explore(t, maxInterruptions(len(tc.useCases(&race{}))), func(t *testing.T, order *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRace(t)
-					tt.prepare(r)
+					tc.prepare(r)
 					r.before = r.rows()
-					r.run(o, tt.useCases(r)...)
-					if err := tt.check(r); err != nil {
+					r.runInOrder(order, tc.useCases(r)...)
+					if err := tc.check(r); err != nil {
 						t.Error(err)
 					}
 				})

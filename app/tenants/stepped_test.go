@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// steppedPlatform is the platform of a race. Each call that a race can reorder is a step.
+// steppedPlatform is the platform of a race. The calls that steppedTenant overrides are steps.
 type steppedPlatform struct {
 	ports.MailPlatform
 	race *race
@@ -40,9 +40,9 @@ func (m steppedTenant) Profile(ctx context.Context) (tenant.Profile, error) {
 func (m steppedTenant) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	start := m.race.now
 	interleaving.Step(ctx)
-	p, err := m.MailTenant.Bootstrap(ctx)
-	m.race.recordAnswer("bootstrap", start, p.Status)
-	return p, err
+	progress, err := m.MailTenant.Bootstrap(ctx)
+	m.race.recordAnswer("bootstrap", start, progress.Status)
+	return progress, err
 }
 
 func (m steppedTenant) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
@@ -87,16 +87,16 @@ func (m steppedTenant) Mailbox(ctx context.Context, address string) (mailbox.Pla
 // replicaKey is the key of a context value that marks a use case which reads a replica.
 type replicaKey struct{}
 
-// onReplica returns a use case that reads a replica of the platform. The replica lacks all objects
-// until race.lagUntil.
+// onReplica returns the use case with reads that come from a replica of the platform. The replica
+// lacks all domains and mailboxes until race.lagUntil.
 func onReplica(use useCase) useCase {
 	return func(ctx context.Context) error { return use(context.WithValue(ctx, replicaKey{}, true)) }
 }
 
 func readsReplica(ctx context.Context) bool { return ctx.Value(replicaKey{}) != nil }
 
-// replica returns the tenant as a use case reads it: without objects if the use case reads a
-// replica that still lags.
+// replica returns the tenant that the use case of ctx reads. If the use case reads a replica that
+// still lags, the tenant has no domains and no mailboxes.
 func (m steppedTenant) replica(ctx context.Context) ports.MailTenant {
 	if readsReplica(ctx) && m.race.now.Before(m.race.lagUntil) {
 		return laggingTenant{m.MailTenant, true}
@@ -122,9 +122,9 @@ func (m steppedTenant) Mailboxes(ctx context.Context) ([]mailbox.Platform, error
 	return list, err
 }
 
-func (m steppedTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
+func (m steppedTenant) CreateMailbox(ctx context.Context, spec mailbox.Spec) (mailbox.Platform, error) {
 	interleaving.Step(ctx)
-	return m.MailTenant.CreateMailbox(ctx, s)
+	return m.MailTenant.CreateMailbox(ctx, spec)
 }
 
 func (m steppedTenant) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
@@ -137,7 +137,7 @@ func (m steppedTenant) Rename(ctx context.Context, address, name string) error {
 	return m.MailTenant.Rename(ctx, address, name)
 }
 
-// steppedStore is the store of a race. Each write that a race can reorder is a step.
+// steppedStore is the store of a race. The writes that it overrides are steps.
 type steppedStore struct{ *bunstore.Store }
 
 func (s steppedStore) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
@@ -150,9 +150,9 @@ func (s steppedStore) Attach(ctx context.Context, owner access.AccountID, t tena
 	return s.Store.Attach(ctx, owner, t, sessions...)
 }
 
-func (s steppedStore) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.DiscoveryResult) error {
+func (s steppedStore) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, found ports.DiscoveryResult) error {
 	interleaving.Step(ctx)
-	return s.Store.SaveDiscovery(ctx, owner, id, f)
+	return s.Store.SaveDiscovery(ctx, owner, id, found)
 }
 
 func (s steppedStore) ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {

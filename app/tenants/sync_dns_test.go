@@ -34,8 +34,8 @@ func (r interceptedDNS) Read(ctx context.Context, owner access.AccountID, name s
 	return r.intercept(ctx, read)
 }
 
-// TestSyncRefreshesTheStatuses checks that the domains show the current DNS after a sync, whether
-// they are verified or not.
+// TestSyncRefreshesTheStatuses checks that verified and unverified domains show the current DNS
+// after a sync.
 func TestSyncRefreshesTheStatuses(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
@@ -56,7 +56,7 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 			want.DKIM = dns.DKIMHealthy
 		}
 		if diff := cmp.Diff(want, d.Status); diff != "" || !d.CheckedAt.Equal(fx.now) {
-			t.Errorf("%s was read at %s: %s", d.Name, d.CheckedAt, diff)
+			t.Errorf("the status of %s was read at %s, want %s (-want +got): %s", d.Name, d.CheckedAt, fx.now, diff)
 		}
 		fx.platform.DNS.Publish(domains[i].Name)
 	}
@@ -71,9 +71,9 @@ func TestSyncRefreshesTheStatuses(t *testing.T) {
 // domainsOf returns the first result of storedObjects.
 func domainsOf(domains []domain.Domain, _ any) []domain.Domain { return domains }
 
-// TestSyncIgnoresUnreliableDNS checks that an unreliable DNS read does not overwrite stored values,
-// but fills in missing values.
-func TestSyncIgnoresUnreliableDNS(t *testing.T) {
+// TestUnreliableDNSReadOverwritesNoStoredValue checks that an unreliable DNS read does not
+// overwrite stored values, but fills in missing values.
+func TestUnreliableDNSReadOverwritesNoStoredValue(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
@@ -93,15 +93,15 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 		t.Fatalf("the first sync stored no records: %+v", domainsBefore[0].Status)
 	}
 	if domainsAfter[0].Status.SPF != domainsBefore[0].Status.SPF || domainsAfter[0].Status.DMARC != domainsBefore[0].Status.DMARC {
-		t.Errorf("got %+v, want %+v", domainsAfter[0].Status, domainsBefore[0].Status)
+		t.Errorf("the status is %+v, want SPF and DMARC of %+v", domainsAfter[0].Status, domainsBefore[0].Status)
 	}
 	if domainsAfter[0].Status.MX != "mx.other.test." {
-		t.Errorf("the MX of the incomplete read is not stored: %+v", domainsAfter[0].Status)
+		t.Errorf("the status is %+v, want the MX of the incomplete read", domainsAfter[0].Status)
 	}
 }
 
-// TestNextSyncBeginsWithTheUnreadDomains checks that a sync ends at its time limit. The next sync
-// begins with the domains that the first sync did not read.
+// TestNextSyncBeginsWithTheUnreadDomains checks that a sync ends at its time limit, and that the
+// next sync begins with the domains that the earlier sync did not read.
 func TestNextSyncBeginsWithTheUnreadDomains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
@@ -113,15 +113,15 @@ func TestNextSyncBeginsWithTheUnreadDomains(t *testing.T) {
 		}
 		const readsInTime = 6
 		var (
-			mu    sync.Mutex
-			names []string
+			mu        sync.Mutex
+			readNames []string
 		)
 		fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, read dns.ZoneRead) (dns.ZoneRead, error) {
 			mu.Lock()
-			names = append(names, read.Domain)
-			number := len(names)
+			readNames = append(readNames, read.Domain)
+			readCount := len(readNames)
 			mu.Unlock()
-			if number <= readsInTime {
+			if readCount <= readsInTime {
 				return read, nil
 			}
 			<-ctx.Done()
@@ -129,15 +129,15 @@ func TestNextSyncBeginsWithTheUnreadDomains(t *testing.T) {
 		}}
 		start := time.Now()
 		fx.sync(t)
-		if elapsed := time.Since(start); elapsed > fx.Timeout || len(names) < readsInTime || len(names) > 2*readsInTime {
-			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(names), elapsed, readsInTime, 2*readsInTime, fx.Timeout)
+		if elapsed := time.Since(start); elapsed > fx.Timeout || len(readNames) < readsInTime || len(readNames) > 2*readsInTime {
+			t.Fatalf("%d reads in %s, want %d to %d reads in %s", len(readNames), elapsed, readsInTime, 2*readsInTime, fx.Timeout)
 		}
-		readFirst := slices.Clone(names[:readsInTime])
-		names = nil
+		readFirst := slices.Clone(readNames[:readsInTime])
+		readNames = nil
 		fx.sync(t)
-		for _, name := range names[:readsInTime] {
+		for _, name := range readNames[:readsInTime] {
 			if slices.Contains(readFirst, name) {
-				t.Errorf("%s was read again before the domains that were not read", name)
+				t.Errorf("%s was read again before the domains that the earlier sync did not read", name)
 			}
 		}
 	})

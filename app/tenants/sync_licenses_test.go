@@ -20,12 +20,12 @@ func (fx *fixture) headroom(t *testing.T) *tenant.Headroom {
 func TestSyncReadsLicenses(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{Licenses: tenant.Licenses{Paid: 25, Trial: 5, RecipientLimit: 14259}})
 	if got := fx.headroom(t); got != nil {
-		t.Fatalf("before the first sync: %+v", got)
+		t.Fatalf("the headroom before the first sync is %+v, want none", got)
 	}
 	fx.sync(t)
 	want := tenant.Headroom{Limit: 14259, Remaining: 14259, Licenses: 25, LicensesAt: fx.now}
 	if got := fx.headroom(t); got == nil || *got != want {
-		t.Fatalf("got %+v, want %+v", got, want)
+		t.Fatalf("the headroom is %+v, want %+v", got, want)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestASyncSucceedsWithoutLicenses(t *testing.T) {
 			fx.addPlatformObjects(t)
 			endFault := fx.platform.Fail(licenseFault)
 			if synced := fx.sync(t); synced.Partial || synced.MailboxError != "" || fx.headroom(t) != nil {
-				t.Fatalf("before a sync has read the licenses: %+v, headroom %+v", synced, fx.headroom(t))
+				t.Fatalf("before a sync has read the licenses: %+v, headroom %+v, want a complete sync and no headroom", synced, fx.headroom(t))
 			}
 			endFault()
 			fx.sync(t)
@@ -49,10 +49,10 @@ func TestASyncSucceedsWithoutLicenses(t *testing.T) {
 			fx.platform.Fail(licenseFault)
 			fx.now = fx.now.Add(time.Hour)
 			if synced := fx.sync(t); synced.Partial || !synced.Tenant.LastSyncAt.Equal(fx.now) {
-				t.Fatalf("a sync that could not read the licenses: %+v", synced)
+				t.Fatalf("a sync that could not read the licenses: %+v, want a complete sync", synced)
 			}
 			if got := fx.headroom(t); got == nil || *got != headroomBefore {
-				t.Fatalf("got %+v, want %+v", got, headroomBefore)
+				t.Fatalf("the headroom is %+v, want the earlier headroom %+v", got, headroomBefore)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func (m laggingTenant) Mailbox(ctx context.Context, address string) (mailbox.Pla
 	return m.MailTenant.Mailbox(ctx, address)
 }
 
-func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
+func TestSyncKeepsObjectsThatOnlyTheListsLack(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
@@ -65,11 +65,11 @@ func TestListThatLacksAnObjectDoesNotRemoveIt(t *testing.T) {
 	}
 }
 
-// TestObjectIsRemovedAfterTwoMisses checks objects that neither the lists nor reads by name show. A
-// sync hides these objects. If the objects return, the mailbox still has its limit. If they stay
-// missing, a sync at least ReplicaLag after the first miss removes them.
-func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
-	for name, returns := range map[string]bool{"the objects return": true, "the objects stay missing": false} {
+// TestSyncRemovesObjectsThatStayMissing checks objects that neither the lists nor reads by name
+// show. A sync hides these objects. If the objects return, the mailbox still has its limit. If they
+// stay missing, a sync at least ReplicaLag after the first miss removes them.
+func TestSyncRemovesObjectsThatStayMissing(t *testing.T) {
+	for name, objectsReturn := range map[string]bool{"the objects return": true, "the objects stay missing": false} {
 		t.Run(name, func(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
@@ -87,21 +87,21 @@ func TestObjectIsRemovedAfterTwoMisses(t *testing.T) {
 			names, addresses, err := fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)
 			if len(names) != 2 || len(addresses) != 1 {
-				t.Fatalf("removed too early: known are %v and %v", names, addresses)
+				t.Fatalf("known are %v and %v, want two domains and one mailbox until ReplicaLag has passed", names, addresses)
 			}
 			fx.now = fx.now.Add(observation.ReplicaLag)
-			if returns {
+			if objectsReturn {
 				fx.Platform = fx.platform
 			}
 			fx.sync(t)
 			domains, mailboxesAfter := fx.storedObjects(t)
-			if returns && (len(domains) != 2 || len(mailboxesAfter) != 1 || mailboxesAfter[0].ID != mailboxes[0].ID || mailboxesAfter[0].DailySendLimit != 9) {
+			if objectsReturn && (len(domains) != 2 || len(mailboxesAfter) != 1 || mailboxesAfter[0].ID != mailboxes[0].ID || mailboxesAfter[0].DailySendLimit != 9) {
 				t.Fatalf("listed are %+v and %+v, want the earlier rows", domains, mailboxesAfter)
 			}
 			names, addresses, err = fx.store.KnownNames(t.Context(), fx.ann.ID, guid)
 			must(t, err)
-			if !returns && len(names)+len(addresses) != 0 {
-				t.Fatalf("known are %v and %v", names, addresses)
+			if !objectsReturn && len(names)+len(addresses) != 0 {
+				t.Fatalf("known are %v and %v, want no domain and no mailbox", names, addresses)
 			}
 		})
 	}

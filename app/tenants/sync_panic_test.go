@@ -31,10 +31,9 @@ type panickingTenant struct {
 	operation string
 }
 
-// panicIn panics if this is the operation whose calls panic.
 func (m panickingTenant) panicIn(operation string) {
 	if m.operation == operation {
-		panic("a value that nothing may log")
+		panic("the operation panics")
 	}
 }
 
@@ -54,8 +53,8 @@ func (m panickingTenant) Records(ctx context.Context, name string) (domain.Recor
 }
 
 // TestPanicInASyncEndsTheRequest checks that a panic in a goroutine of a sync continues in the
-// goroutine of the request, and that the next sync succeeds. A sync calls each of the operations in
-// one goroutine for each domain or mailbox.
+// goroutine of the request, and that the next sync succeeds. A sync makes the calls of these
+// operations in separate goroutines, one for each domain or mailbox.
 func TestPanicInASyncEndsTheRequest(t *testing.T) {
 	for _, operation := range []string{"Domain", "Mailbox", "Records"} {
 		t.Run(operation, func(t *testing.T) {
@@ -67,13 +66,13 @@ func TestPanicInASyncEndsTheRequest(t *testing.T) {
 				_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 				return err
 			})
-			var p *panics.Error
-			if !errors.As(err, &p) {
+			var caught *panics.Error
+			if !errors.As(err, &caught) {
 				t.Fatalf("got %v, want the panic", err)
 			}
 			fx.Platform = fx.platform
 			if synced := fx.sync(t); synced.Partial {
-				t.Errorf("the next sync: %+v", synced)
+				t.Errorf("the next sync returned %+v, want a complete sync", synced)
 			}
 			if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 {
 				t.Errorf("stored are %+v and %+v, want two domains and one mailbox", domains, mailboxes)

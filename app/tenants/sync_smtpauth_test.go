@@ -27,8 +27,8 @@ func TestSyncStoresThatSMTPAuthIsRefused(t *testing.T) {
 	}
 }
 
-// TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled checks a sync that enables SMTP AUTH before
-// reads show it as enabled. The sync stores the state as disabled.
+// TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled checks a sync whose call to enable SMTP AUTH
+// takes effect only later. The sync stores the state as disabled.
 func TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	endFault := fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.NotReady})
@@ -41,7 +41,7 @@ func TestSMTPAuthThatTakesEffectLaterIsStoredAsDisabled(t *testing.T) {
 	}
 	endFault()
 	if synced := fx.sync(t); synced.Partial || synced.SMTPAuth.Status != "enabled" {
-		t.Fatalf("after the next sync: %+v", synced)
+		t.Fatalf("the next sync returned %+v, want a complete sync with enabled SMTP AUTH", synced)
 	}
 }
 
@@ -70,11 +70,11 @@ func (t tenantWithLaggingSMTPAuth) EnableSMTPAuth(ctx context.Context) error {
 // stays enabled. After ReplicaLag, the sync stores the state as disabled. If the platform refuses
 // to enable SMTP AUTH, the sync stores the refusal at once.
 func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		enable  func(*testing.T, *fixture)
-		after   time.Duration
-		refuses bool // whether the platform refuses to enable SMTP AUTH
+		wait    time.Duration // between enable and the sync
+		refuses bool          // whether the platform refuses to enable SMTP AUTH
 		want    tenant.SMTPAuth
 	}{
 		{"a sync soon after a sync enabled SMTP AUTH", enableBySync, observation.ReplicaLag - time.Minute, false, tenant.SMTPAuthEnabled},
@@ -83,20 +83,20 @@ func TestSyncKeepsSMTPAuthThatReadsDoNotShow(t *testing.T) {
 		{"a sync soon after a sync enabled SMTP AUTH, and the platform refuses", enableBySync, time.Minute, true, tenant.SMTPAuthRefused},
 		{"a sync soon after SMTP AUTH was enabled after a refusal", enableAfterRefusal, time.Minute, false, tenant.SMTPAuthEnabled},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
-			tt.enable(t, fx)
+			tc.enable(t, fx)
 			if r := fx.readiness(t); r.SMTPAuth != tenant.SMTPAuthEnabled {
 				t.Fatalf("the readiness is %+v, want enabled SMTP AUTH", r)
 			}
-			fx.now = fx.now.Add(tt.after)
-			if tt.refuses {
+			fx.now = fx.now.Add(tc.wait)
+			if tc.refuses {
 				fx.platform.Fail(fake.Fault{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.SMTPAuthNotEnabled})
 			}
 			fx.Platform = laggingSMTPAuth{fx.Platform}
 			fx.sync(t)
-			if r := fx.readiness(t); r.SMTPAuth != tt.want {
-				t.Errorf("the readiness is %+v, want the SMTP AUTH state %s", r, tt.want)
+			if r := fx.readiness(t); r.SMTPAuth != tc.want {
+				t.Errorf("the readiness is %+v, want the SMTP AUTH state %s", r, tc.want)
 			}
 		})
 	}
@@ -107,16 +107,17 @@ func enableBySync(t *testing.T, fx *fixture) {
 	fx.sync(t)
 }
 
-// enableBeforeSync enables SMTP AUTH before the sync that reads it as enabled.
+// enableBeforeSync enables SMTP AUTH in a sync that stores the state as disabled. A second sync
+// then reads the state as enabled.
 func enableBeforeSync(t *testing.T, fx *fixture) {
 	t.Helper()
-	current := fx.Platform
-	fx.Platform = laggingSMTPAuth{current}
+	upToDate := fx.Platform
+	fx.Platform = laggingSMTPAuth{upToDate}
 	fx.sync(t)
-	fx.Platform = current
+	fx.Platform = upToDate
 	fx.sync(t)
 	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
-		t.Fatalf("EnableSMTPAuth took effect %d times", n)
+		t.Fatalf("EnableSMTPAuth took effect %d times, want once", n)
 	}
 }
 
@@ -134,14 +135,14 @@ func enableAfterRefusal(t *testing.T, fx *fixture) {
 // an error other than smtp_auth_not_enabled. The sync then stores the state that it read before the
 // call.
 func TestFailedCallToEnableSMTPAuthKeepsTheReadState(t *testing.T) {
-	for _, f := range []fake.Fault{
+	for _, enableFault := range []fake.Fault{
 		{Method: "EnableSMTPAuth", Kind: outcome.Throttled},
 		{Method: "EnableSMTPAuth", Kind: outcome.Unknown},
 		{Method: "EnableSMTPAuth", Kind: outcome.Refused, Code: fault.ProviderError},
 	} {
-		t.Run(f.Kind.String(), func(t *testing.T) {
+		t.Run(enableFault.Kind.String(), func(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
-			fx.platform.Fail(f)
+			fx.platform.Fail(enableFault)
 			synced := fx.sync(t)
 			if r := fx.readiness(t); synced.SMTPAuth.Status != "failed" || r.SMTPAuth != tenant.SMTPAuthDisabled || r.NextStep != tenant.NextSync {
 				t.Fatalf("got %+v and the readiness %+v, want failed and disabled SMTP AUTH", synced.SMTPAuth, r)
@@ -157,6 +158,6 @@ func TestSyncReadsSMTPAuthAfterALostAnswer(t *testing.T) {
 		t.Fatalf("got %+v, want enabled SMTP AUTH", synced)
 	}
 	if n := fx.platform.Effects("EnableSMTPAuth"); n != 1 {
-		t.Fatalf("EnableSMTPAuth took effect %d times", n)
+		t.Fatalf("EnableSMTPAuth took effect %d times, want once", n)
 	}
 }

@@ -37,8 +37,8 @@ func (fx *fixture) sync(t *testing.T) tenants.SyncResult {
 	return synced
 }
 
-// addPlatformObjects adds a verified domain with a mailbox, and an unverified domain, at the
-// platform.
+// addPlatformObjects adds the verified domain one.test with the mailbox anna, and the unverified
+// domain two.test, at the platform.
 func (fx *fixture) addPlatformObjects(t *testing.T) {
 	t.Helper()
 	platform := fx.platform.For(guid)
@@ -84,26 +84,26 @@ func TestSyncStoresWhatThePlatformReports(t *testing.T) {
 	}
 	if got := synced.Tenant; got.DomainCount != 2 || got.DomainsVerified != 1 || got.MailboxCount != 1 || got.UserMailboxes != 1 ||
 		!got.LastSyncAt.Equal(fx.now) || got.Name != "One" || got.SMTPAuth != tenant.SMTPAuthEnabled {
-		t.Fatalf("the tenant is %+v", got)
+		t.Fatalf("the tenant is %+v, want two domains, one of them verified, and one mailbox", got)
 	}
 	if r := fx.readiness(t); !r.ReadyToProvision || r.NextStep != tenant.NextPublishDNS || r.Discovery != tenant.DiscoveryCompleted {
-		t.Fatalf("the readiness is %+v", r)
+		t.Fatalf("the readiness is %+v, want it ready to provision, with the next step %q", r, tenant.NextPublishDNS)
 	}
 	domains, mailboxes := fx.storedObjects(t)
 	verifiedDomain, unverifiedDomain := domains[0], domains[1]
 	if !verifiedDomain.Verified || !verifiedDomain.MailReady || verifiedDomain.Status.SPF != "v=spf1 -all" || verifiedDomain.Status.DMARC != "v=DMARC1; p=none" ||
 		verifiedDomain.Signing.Selector1.Content == "" || len(verifiedDomain.Service) == 0 || verifiedDomain.CheckedAt.IsZero() {
-		t.Errorf("one.test is %+v", verifiedDomain)
+		t.Errorf("one.test is %+v, want it verified with its records and its DNS", verifiedDomain)
 	}
 	if unverifiedDomain.Verified || len(unverifiedDomain.Verification) != 1 || unverifiedDomain.Status.MX != "missing" || unverifiedDomain.Status.VerificationSeen || unverifiedDomain.CheckedAt.IsZero() {
-		t.Errorf("two.test is %+v", unverifiedDomain)
+		t.Errorf("two.test is %+v, want it unverified with its verification record and its DNS", unverifiedDomain)
 	}
 	if mailboxes[0].Address != "anna@one.test" || mailboxes[0].Provisioned {
-		t.Errorf("the mailboxes are %+v, want anna@one.test", mailboxes)
+		t.Errorf("the mailboxes are %+v, want anna@one.test, which the service did not create", mailboxes)
 	}
 }
 
-func TestSyncReadsThePublishedRecord(t *testing.T) {
+func TestSyncSeesThePublishedVerificationRecord(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	fx.addPlatformObjects(t)
 	fx.sync(t)
@@ -126,43 +126,43 @@ func TestSyncRemovesMissingObjects(t *testing.T) {
 	synced := fx.sync(t)
 	domains, mailboxes := fx.storedObjects(t)
 	if len(domains) != 0 || len(mailboxes) != 0 || synced.Tenant.Name != "One renamed" {
-		t.Fatalf("still stored: %v %v, tenant %v", domains, mailboxes, synced.Tenant)
+		t.Fatalf("stored are %v and %v of the tenant %v, want no objects and the new name", domains, mailboxes, synced.Tenant)
 	}
 }
 
-func TestSyncBeforeTheRoleWorksSkipsSMTPAuth(t *testing.T) {
-	for _, tt := range []struct {
-		name      string
-		setup     fake.Setup
-		bootstrap string
-		next      string
+func TestSyncBeforeTheRoleTakesEffectSkipsSMTPAuth(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		setup         fake.Setup
+		wantBootstrap string
+		wantNextStep  string
 	}{
 		{"the role has not taken effect yet", fake.Setup{Lag: fake.Lag{Role: time.Hour}}, "pending", tenant.NextSync},
 		{"the tenant is dehydrated", fake.Setup{Dehydrated: true}, "pending", tenant.NextSync},
 		{"the role is denied", fake.Setup{Denied: true}, "failed", tenant.NextGrantRole},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
-			fx := newConnectedFixture(t, tt.setup)
+		inFakeTime(t, tc.name, func(t *testing.T) {
+			fx := newConnectedFixture(t, tc.setup)
 			fx.Reconciler.Timeout = 50 * time.Millisecond
 			if _, err := fx.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
 				t.Fatal(err)
 			}
 			synced := fx.sync(t)
-			if !synced.Partial || synced.Bootstrap.Status != tt.bootstrap || synced.Bootstrap.Message == "" ||
+			if !synced.Partial || synced.Bootstrap.Status != tc.wantBootstrap || synced.Bootstrap.Message == "" ||
 				synced.SMTPAuth.Status != "skipped" || !synced.SMTPAuth.Skipped || synced.SMTPAuth.Message == "" {
-				t.Fatalf("got %+v, want a partial sync with the bootstrap %q and skipped SMTP AUTH", synced, tt.bootstrap)
+				t.Fatalf("got %+v, want a partial sync with the bootstrap %q and skipped SMTP AUTH", synced, tc.wantBootstrap)
 			}
 			if synced.Discovery.Status != "completed" || synced.Tenant.DomainCount != 1 {
-				t.Fatalf("discovery did not run: %+v", synced)
+				t.Fatalf("got %+v, want a completed discovery with one domain", synced)
 			}
 			if synced.Tenant.UserMailboxes != 1 {
 				t.Errorf("%d user mailboxes, want 1", synced.Tenant.UserMailboxes)
 			}
 			if fx.platform.Calls("SMTPAuth")+fx.platform.Calls("EnableSMTPAuth") != 0 {
-				t.Error("SMTP AUTH was attempted")
+				t.Error("the sync read or enabled SMTP AUTH, want neither")
 			}
-			if next := fx.readiness(t).NextStep; next != tt.next {
-				t.Errorf("the next step is %q, want %q", next, tt.next)
+			if next := fx.readiness(t).NextStep; next != tc.wantNextStep {
+				t.Errorf("the next step is %q, want %q", next, tc.wantNextStep)
 			}
 		})
 	}
@@ -188,10 +188,10 @@ func TestSyncWaitsForABootstrapThatIsAlmostReady(t *testing.T) {
 }
 
 func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		fault fake.Fault
-		check func(t *testing.T, fx *fixture, synced tenants.SyncResult)
+	for _, tc := range []struct {
+		name          string
+		platformFault fake.Fault
+		check         func(t *testing.T, fx *fixture, synced tenants.SyncResult)
 	}{
 		{"domains are not listed", fake.Fault{Method: "Domains", Kind: outcome.Broken}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
 			if synced.Discovery.Status != "failed" || synced.Discovery.Message == "" || synced.Bootstrap.Status != "ready" || !synced.Tenant.LastSyncAt.Equal(fx.now.Add(-time.Hour)) {
@@ -203,7 +203,7 @@ func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
 		}},
 		{"mailboxes are not listed", fake.Fault{Method: "Mailboxes", Kind: outcome.Throttled}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
 			if synced.Discovery.Status != "completed" || synced.MailboxError == "" {
-				t.Errorf("got %+v, want a complete discovery with a MailboxError", synced)
+				t.Errorf("got %+v, want a completed discovery with a MailboxError", synced)
 			}
 		}},
 		{"users cannot be counted", fake.Fault{Method: "UserMailboxes", Kind: outcome.Unknown}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
@@ -213,7 +213,7 @@ func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
 		}},
 		{"the mail server does not answer", fake.Fault{Method: "Bootstrap", Kind: outcome.Down}, func(t *testing.T, fx *fixture, synced tenants.SyncResult) {
 			if synced.Bootstrap.Status != "pending" || !synced.SMTPAuth.Skipped || synced.Tenant.Bootstrap != tenant.BootstrapReady {
-				t.Errorf("a read without an answer changed the state: %+v", synced)
+				t.Errorf("got %+v, want a pending bootstrap, skipped SMTP AUTH and the earlier state", synced)
 			}
 		}},
 		{"SMTP AUTH cannot be read", fake.Fault{Method: "SMTPAuth", Kind: outcome.Broken}, func(t *testing.T, _ *fixture, synced tenants.SyncResult) {
@@ -227,20 +227,20 @@ func TestSyncOfAPartlyBrokenPlatformReportsEachPart(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
 			fx.addPlatformObjects(t)
 			fx.sync(t)
 			fx.now = fx.now.Add(time.Hour)
-			fx.platform.Fail(tt.fault)
+			fx.platform.Fail(tc.platformFault)
 			synced := fx.sync(t)
-			if !synced.Partial && tt.fault.Object == "" {
-				t.Errorf("not partial: %+v", synced)
+			if !synced.Partial && tc.platformFault.Object == "" {
+				t.Errorf("got %+v, want a partial sync", synced)
 			}
 			if domains, mailboxes := fx.storedObjects(t); len(domains) != 2 || len(mailboxes) != 1 {
-				t.Errorf("objects that could not be listed were removed: %v %v", domains, mailboxes)
+				t.Errorf("stored are %v and %v, want two domains and one mailbox, because a failed list removes no objects", domains, mailboxes)
 			}
-			tt.check(t, fx, synced)
+			tc.check(t, fx, synced)
 		})
 	}
 }
@@ -250,13 +250,13 @@ func TestSyncFailsIfThePlatformIsDown(t *testing.T) {
 	fx.platform.Fail(fake.Fault{Kind: outcome.Down})
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 	requireRefusal(t, err, fault.ProviderUnavailable)
-	if wait := fault.ErrorOf(err).RetryAfter; wait != 7*time.Second {
-		t.Errorf("the error says to retry after %v", wait)
+	if wait := fault.ErrorOf(err).RetryAfter; wait != 7*time.Second { // the wait in errors of the fake platform
+		t.Errorf("the error says to retry after %v, want 7 s", wait)
 	}
 }
 
 func TestSyncStoresAWithdrawnConsent(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		revoke func(fx *fixture)
 	}{
@@ -265,10 +265,10 @@ func TestSyncStoresAWithdrawnConsent(t *testing.T) {
 			fx.platform.Fail(fake.Fault{Method: "Domains", Kind: outcome.Refused, Code: fault.AccessDenied})
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newConnectedFixture(t, fake.Setup{})
 			fx.sync(t)
-			tt.revoke(fx)
+			tc.revoke(fx)
 			_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
 			requireRefusal(t, err, fault.AccessDenied)
 			if r := fx.readiness(t); r.Consent != tenant.ConsentRevoked || r.NextStep != tenant.NextReconnect || r.ReadyToProvision {
@@ -313,19 +313,19 @@ func TestSyncTriesToRestoreALostRole(t *testing.T) {
 func TestSyncDoesNotRevealTenantsOfOtherAccounts(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
-	var answers []string
+	var messages []string
 	for _, id := range []tenant.GUID{guid, otherGUID, tenant.NoGUID, "x"} {
 		_, err := fx.Sync(t.Context(), fx.ann.ID, id)
 		requireRefusal(t, err, fault.TenantNotFound)
-		answers = append(answers, err.Error())
+		messages = append(messages, err.Error())
 	}
-	if slices.ContainsFunc(answers, func(a string) bool { return a != answers[0] }) {
-		t.Fatalf("the errors differ: %v", answers)
+	if slices.ContainsFunc(messages, func(message string) bool { return message != messages[0] }) {
+		t.Fatalf("the errors are %q, want the same error for each tenant", messages)
 	}
 }
 
 // TestSyncIsStoredForACancelledRequest cancels the request while the platform delays its answer.
-// The sync continues and stores its result.
+// The sync must continue and store its result.
 func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 	fx := newConnectedFixture(t, fake.Setup{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -340,7 +340,7 @@ func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 	gate.Release()
 	must(t, <-done)
 	if r := fx.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
-		t.Fatalf("the readiness is %+v, want a complete discovery", r)
+		t.Fatalf("the readiness is %+v, want a completed discovery", r)
 	}
 }
 
@@ -358,7 +358,8 @@ func TestSyncEndsWhenItsTimeIsUp(t *testing.T) {
 }
 
 // TestSyncWhoseTimeEndsBeforeTheChecksStoresItsResults checks that a sync stores what it found,
-// although its time ends while it reads the objects that the lists lack. It then checks no domain.
+// although its time ends while it reads the objects that the lists lack. The sync then checks no
+// domain.
 func TestSyncWhoseTimeEndsBeforeTheChecksStoresItsResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newConnectedFixture(t, fake.Setup{})
@@ -375,7 +376,7 @@ func TestSyncWhoseTimeEndsBeforeTheChecksStoresItsResults(t *testing.T) {
 		domains, _ := fx.storedObjects(t)
 		for _, d := range domains {
 			if !d.CheckedAt.Before(fx.now) {
-				t.Errorf("%s was checked at %v, after the time of the sync had ended", d.Name, d.CheckedAt)
+				t.Errorf("%s was checked at %v, want no check after the time of the sync has ended", d.Name, d.CheckedAt)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestListShowsTheLatestFirst(t *testing.T) {
+func TestListShowsTheLatestTenantFirst(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
 	fx.now = fx.now.Add(time.Minute)
@@ -21,40 +21,40 @@ func TestListShowsTheLatestFirst(t *testing.T) {
 		t.Fatalf("listed %v, want the latest tenant first", got)
 	}
 	if got := fx.listedTenants(t, fx.bob); len(got) != 0 {
-		t.Fatalf("a different account sees %v", got)
+		t.Fatalf("bob sees the tenants %v of ann, want none", got)
 	}
 }
 
-func TestTenantsOfOtherAccountsAndUnknownTenantsGetOneAnswer(t *testing.T) {
+func TestGetDoesNotRevealTenantsOfOtherAccounts(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.bob, admin)
-	_, _, errOther := fx.Get(t.Context(), fx.ann, guid)
+	_, _, errForeign := fx.Get(t.Context(), fx.ann, guid)
 	_, _, errUnknown := fx.Get(t.Context(), fx.ann, otherGUID)
-	requireRefusal(t, errOther, fault.TenantNotFound)
-	if errUnknown == nil || errOther.Error() != errUnknown.Error() {
-		t.Fatalf("the errors differ: %v and %v", errOther, errUnknown)
+	requireRefusal(t, errForeign, fault.TenantNotFound)
+	if errUnknown == nil || errForeign.Error() != errUnknown.Error() {
+		t.Fatalf("got %v for a foreign tenant and %v for an unknown tenant, want the same error", errForeign, errUnknown)
 	}
 }
 
 func TestDeleteReleasesTheTenantForADifferentAccount(t *testing.T) {
 	fx := newFixture(t)
-	first := fx.connect(t, fx.ann, admin)
+	tenantOfAnn := fx.connect(t, fx.ann, admin)
 	if _, err := fx.Delete(t.Context(), fx.bob.ID, guid, nil); err == nil {
 		t.Fatal("a different account deleted the tenant")
 	}
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	if err != nil || deleted.Name != "One" || len(fx.listedTenants(t, fx.ann)) != 0 {
-		t.Fatalf("Delete returned %+v, %v, or the account still has the tenant", deleted, err)
+		t.Fatalf("Delete returned %+v, %v, want the tenant One, which ann no longer has", deleted, err)
 	}
 	if got := fx.platform.SnapshotOf(guid).Consent; got != "granted" {
-		t.Errorf("the platform was changed: consent %s", got)
+		t.Errorf("the consent at the platform is %s, want it unchanged", got)
 	}
 	_, err = fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	requireRefusal(t, err, fault.TenantNotFound)
 	_, err = fx.Sync(t.Context(), fx.ann.ID, guid)
 	requireRefusal(t, err, fault.TenantNotFound)
-	if again := fx.connect(t, fx.bob, admin); again.ID == first.ID {
-		t.Error("the next account got the old row")
+	if tenantOfBob := fx.connect(t, fx.bob, admin); tenantOfBob.ID == tenantOfAnn.ID {
+		t.Error("bob got the row of ann, want a new row")
 	}
 }
 
@@ -71,10 +71,10 @@ func newManagedFixture(t *testing.T) (*fixture, tenant.Tenant) {
 func TestAssignConnectsAManagedTenant(t *testing.T) {
 	fx, assigned := newManagedFixture(t)
 	if !assigned.Managed || assigned.Name != "One" || assigned.GUID != guid || !assigned.ConsentedAt.Equal(fx.now) || assigned.ConnectedBy != "" {
-		t.Fatalf("assigned as %+v", assigned)
+		t.Fatalf("assigned as %+v, want a managed tenant that nobody connected", assigned)
 	}
 	if synced := fx.sync(t); synced.Partial {
-		t.Fatalf("the sync of a managed tenant: %+v", synced)
+		t.Fatalf("the sync of a managed tenant returned %+v, want a complete sync", synced)
 	}
 	_, err := fx.Assign(t.Context(), fx.bob, guid)
 	requireRefusal(t, err, fault.TenantHeld)
@@ -92,7 +92,7 @@ func TestAssignKeepsConnectedTenant(t *testing.T) {
 	_, err := fx.Assign(t.Context(), fx.ann, guid)
 	requireRefusal(t, err, fault.TenantHeld)
 	if tenantAfter, _, err := fx.Get(t.Context(), fx.ann, guid); err != nil || tenantAfter != connected {
-		t.Fatalf("after: %+v, %v; before: %+v", tenantAfter, err, connected)
+		t.Fatalf("after Assign the tenant is %+v, %v, want %+v", tenantAfter, err, connected)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestAssignToClosedAccountIsRefused(t *testing.T) {
 
 func TestManagedTenantsTakeSlots(t *testing.T) {
 	fx, _ := newManagedFixture(t)
-	oneSlotAccount := fx.createAccount(t, "none@example.com", 1)
+	oneSlotAccount := fx.createAccount(t, "small@example.com", 1)
 	fx.connect(t, oneSlotAccount, otherAdmin)
 	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 	pair := string(chain) + string(key)
 	otherChain, otherKey := testserver.SelfSigned(t)
 	otherPair := string(otherKey) + string(otherChain)
-	for name, tt := range map[string]struct{ before, after, want string }{
+	for name, tc := range map[string]struct{ before, after, want string }{
 		"a new secret":                       {"one", "two", "two"},
 		"a new secret with a final newline":  {"one", "two\n", "two"},
 		"an empty secret":                    {"one", "\n", "one"},
@@ -45,13 +45,13 @@ func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 				}
 				return got.Reveal()
 			}
-			readContent(tt.before)
-			if got := readContent(tt.after); got != tt.want {
-				t.Errorf("got %.60q, want %.60q", got, tt.want)
+			readContent(tc.before)
+			if got := readContent(tc.after); got != tc.want {
+				t.Errorf("got %.60q, want %.60q", got, tc.want)
 			}
-			kept := tt.want == strings.TrimSpace(tt.before)
-			if state := files.states(t.Context())[credentialSetting{"test", "secret_file"}]; state.inUse.Reveal() != tt.want || state.usable == kept {
-				t.Errorf("the content %.60q is in use and the file is usable = %v, want %.60q and %v", state.inUse.Reveal(), state.usable, tt.want, !kept)
+			kept := tc.want == strings.TrimSpace(tc.before)
+			if state := files.states(t.Context())[credentialSetting{"test", "secret_file"}]; state.inUse.Reveal() != tc.want || state.usable == kept {
+				t.Errorf("the content %.60q is in use and the file is usable = %v, want %.60q and %v", state.inUse.Reveal(), state.usable, tc.want, !kept)
 			}
 			if kept != strings.Contains(logs.String(), "stays in use") {
 				t.Errorf("the log must say `stays in use` exactly if the earlier content is kept: %s", logs.String())

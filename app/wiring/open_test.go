@@ -78,7 +78,7 @@ func checkPrintedError(t *testing.T, err error, code int, texts ...string) {
 // user, has no such database, does not run, or does not know a parameter of the URL.
 func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 	url := testserver.Database(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		url, reason, fix string
 		code             int
 	}{
@@ -87,8 +87,8 @@ func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 		{"postgres://ann:hunter2@127.0.0.1:1/x", "the server does not answer at 127.0.0.1:1: connect: connection refused", "start the database", cli.ExitExternal},
 		{testserver.WithParameter(url, "sslmod=require"), `database_url: the server says unrecognized configuration parameter "sslmod"`, "correct database_url", cli.ExitUsage},
 	} {
-		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tt.url}, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
-		checkPrintedError(t, err, tt.code, tt.reason, tt.fix)
+		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tc.url}, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
+		checkPrintedError(t, err, tc.code, tc.reason, tc.fix)
 	}
 }
 

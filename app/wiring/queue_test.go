@@ -54,7 +54,7 @@ func (a accountStates) Account(_ context.Context, id access.AccountID) (access.A
 // active, and that it fails if the account cannot be read.
 func TestJobsOfInactiveAccountsWait(t *testing.T) {
 	errDatabase, errHandler := errors.New("the database is unreachable"), errors.New("the handler fails")
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		account access.AccountID
 		readErr error
 		want    error
@@ -65,10 +65,10 @@ func TestJobsOfInactiveAccountsWait(t *testing.T) {
 		"an unreachable database":       {"active", errDatabase, errDatabase},
 	} {
 		t.Run(name, func(t *testing.T) {
-			accounts := accountStates{active: map[access.AccountID]bool{"active": true, "inactive": false}, err: tt.readErr}
+			accounts := accountStates{active: map[access.AccountID]bool{"active": true, "inactive": false}, err: tc.readErr}
 			handle := onlyForActiveAccounts(accounts, func(context.Context, ports.Wakeup) error { return errHandler })
-			if err := handle(t.Context(), ports.Wakeup{Account: tt.account}); !errors.Is(err, tt.want) {
-				t.Errorf("got %v, want %v", err, tt.want)
+			if err := handle(t.Context(), ports.Wakeup{Account: tc.account}); !errors.Is(err, tc.want) {
+				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})
 	}

@@ -300,7 +300,7 @@ func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 // TestCapabilitiesDependOnFieldsAndSettings checks that capabilities depend on the plugin's
 // description, the account's fields and the operator's settings.
 func TestCapabilitiesDependOnFieldsAndSettings(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		allowPasswords string
 		accountFields  []string
 		wantOAuth      bool
@@ -312,10 +312,10 @@ func TestCapabilitiesDependOnFieldsAndSettings(t *testing.T) {
 		{"true", []string{"api_key", "partner_password", "allow_passwords"}, true},
 		{"", []string{"api_key", "partner_password", "allow_passwords"}, false},
 	} {
-		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tt.allowPasswords}}, partnerPlatform)
-		got, err := p.Capabilities(t.Context(), "partnered", tt.accountFields)
-		if want := (integration.Capabilities{OAuth: tt.wantOAuth, MailboxRefresh: true}); got != want || err != nil {
-			t.Errorf("allow_passwords %q, account fields %v: %+v, %v", tt.allowPasswords, tt.accountFields, got, err)
+		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tc.allowPasswords}}, partnerPlatform)
+		got, err := p.Capabilities(t.Context(), "partnered", tc.accountFields)
+		if want := (integration.Capabilities{OAuth: tc.wantOAuth, MailboxRefresh: true}); got != want || err != nil {
+			t.Errorf("allow_passwords %q, account fields %v: %+v, %v", tc.allowPasswords, tc.accountFields, got, err)
 		}
 	}
 	p := describedPlatforms(nil, partnerPlatform)
