@@ -5,7 +5,7 @@ package webhooks
 // StartClaims starts the claims, without the fan-out.
 func (w *Worker) StartClaims() { w.start(w.repeatClaims) }
 
-// WaitIdle waits until no try is in progress.
+// WaitIdle waits until no slot is in use. No try is then in progress.
 func (w *Worker) WaitIdle() { w.slots.waitIdle() }
 
 // Due returns the number of webhooks with a scheduled claim.

@@ -47,77 +47,77 @@ func (h *hangingEndpoint) changeWaiting(n int) {
 	h.maxWaiting = max(h.maxWaiting, h.waiting)
 }
 
-// wait waits until n more messages have arrived.
-func (h *hangingEndpoint) wait(n int) {
+// awaitMessages waits until n more messages have arrived.
+func (h *hangingEndpoint) awaitMessages(n int) {
 	for range n {
 		<-h.arrived
 	}
 }
 
-// maxConcurrent returns the largest number of messages that have waited at the same time.
+// maxConcurrent returns the largest number of messages that have waited at the same time so far.
 func (h *hangingEndpoint) maxConcurrent() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.maxWaiting
 }
 
-// TestHangingEndpointsDelayNoOther checks that eight endpoints which stop answering do not delay
-// other endpoints, of the same account or of a different one. Each hanging endpoint gets four
+// TestHangingEndpointsDelayNoOtherEndpoint checks that eight endpoints which stop answering do not
+// delay other endpoints, of the same account or of a different one. Each hanging endpoint gets four
 // messages at the same time. The test measures no time: it waits until the other endpoints have all
 // messages.
-func TestHangingEndpointsDelayNoOther(t *testing.T) {
+func TestHangingEndpointsDelayNoOtherEndpoint(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
-	failingAccount, workingAccount := fx.createAccount(t, "bad"), fx.createAccount(t, "good")
+	hangingAccount, workingAccount := fx.createAccount(t, "hanging"), fx.createAccount(t, "working")
 	accepting := newRecorder(200)
 	var hang atomic.Bool
 	var hanging []*hangingEndpoint
 	for range 8 {
-		h := newHangingEndpoint(500)
-		fx.addWebhook(t, p, failingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
+		endpoint := newHangingEndpoint(500)
+		fx.addWebhook(t, p, hangingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
 			if hang.Load() {
-				return h.handle(ctx, m)
+				return endpoint.handle(ctx, m)
 			}
 			return accepting.handle(ctx, m)
 		})
-		hanging = append(hanging, h)
+		hanging = append(hanging, endpoint)
 	}
-	fx.emit(t, failingAccount, 1)
+	fx.emit(t, hangingAccount, 1)
 	fx.fanOut(t, p)
-	accepting.wait(t, 8)
+	accepting.awaitMessages(t, 8)
 	p.worker.WaitIdle()
 
 	hang.Store(true)
 	sameAccount, differentAccount := newRecorder(200), newRecorder(200)
-	fx.addWebhook(t, p, failingAccount, sameAccount.handle)
+	fx.addWebhook(t, p, hangingAccount, sameAccount.handle)
 	fx.addWebhook(t, p, workingAccount, differentAccount.handle)
-	fx.emit(t, failingAccount, 10)
+	fx.emit(t, hangingAccount, 10)
 	fx.emit(t, workingAccount, 10)
 	fx.fanOut(t, p)
-	sameAccount.wait(t, 10)
-	differentAccount.wait(t, 10)
-	for _, h := range hanging {
-		h.wait(webhook.MaxConcurrent)
+	sameAccount.awaitMessages(t, 10)
+	differentAccount.awaitMessages(t, 10)
+	for _, endpoint := range hanging {
+		endpoint.awaitMessages(webhook.MaxConcurrent)
 	}
 	// The endpoint of the same account also gets later messages while the eight endpoints still
 	// hang.
-	fx.emit(t, failingAccount, 10)
+	fx.emit(t, hangingAccount, 10)
 	fx.fanOut(t, p)
-	sameAccount.wait(t, 10)
-	for _, h := range hanging {
-		if n := h.maxConcurrent(); n != webhook.MaxConcurrent {
-			t.Errorf("the endpoint had %d messages at the same time, want %d", n, webhook.MaxConcurrent)
+	sameAccount.awaitMessages(t, 10)
+	for _, endpoint := range hanging {
+		if n := endpoint.maxConcurrent(); n != webhook.MaxConcurrent {
+			t.Errorf("a hanging endpoint had %d messages at the same time, want %d", n, webhook.MaxConcurrent)
 		}
 	}
 }
 
-// TestFailingEndpointsGetHalfOfTheSlots lets six endpoints fail and then hang. All of them together
-// take at most half of the slots of the process. An endpoint of a different account gets all its
-// messages meanwhile.
+// TestFailingEndpointsGetHalfOfTheSlots lets six endpoints fail and then hang. Together they take
+// half of the slots of the process. An endpoint of a different account gets all its messages
+// meanwhile.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })
-	failingAccount, workingAccount := fx.createAccount(t, "bad"), fx.createAccount(t, "good")
+	failingAccount, workingAccount := fx.createAccount(t, "failing"), fx.createAccount(t, "working")
 	failing, hanging := newRecorder(500), newHangingEndpoint(500)
 	var hang bool
 	for range 6 {
@@ -130,55 +130,56 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	}
 	fx.emit(t, failingAccount, 1)
 	fx.fanOut(t, p)
-	failing.wait(t, 6)
+	failing.awaitMessages(t, 6)
 	p.worker.WaitIdle()
 
 	hang = true
 	fx.emit(t, failingAccount, 5)
 	fx.fanOut(t, p)
-	hanging.wait(4)
+	hanging.awaitMessages(4) // half of the slots
 	working := newRecorder(200)
 	fx.addWebhook(t, p, workingAccount, working.handle)
 	fx.emit(t, workingAccount, 10)
 	fx.fanOut(t, p)
-	working.wait(t, 10)
+	working.awaitMessages(t, 10)
 	if n := hanging.maxConcurrent(); n != 4 {
 		t.Errorf("failing endpoints had %d of 8 slots, want 4", n)
 	}
 }
 
-// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. Each gets
-// at most one slot, and together they get at most three quarters of all slots. A proven endpoint
-// therefore gets all its messages meanwhile.
-func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
+// TestNewEndpointsThatHangDelayNoProvenEndpoint lets 1,008 endpoints hang at their first messages.
+// Each of them gets at most one slot, and together they get at most three quarters of the 1,024
+// slots. A proven endpoint therefore gets all its messages meanwhile.
+func TestNewEndpointsThatHangDelayNoProvenEndpoint(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
-	workingAccount, working, hanging := fx.createAccount(t, "good"), newRecorder(200), newHangingEndpoint(500)
+	workingAccount, working, hanging := fx.createAccount(t, "working"), newRecorder(200), newHangingEndpoint(500)
 	fx.addWebhook(t, p, workingAccount, working.handle)
 	fx.emit(t, workingAccount, 1)
 	fx.fanOut(t, p)
-	working.wait(t, 1)
+	working.awaitMessages(t, 1)
 	p.worker.WaitIdle()
 	for n := range 112 {
-		failingAccount := fx.createAccount(t, fmt.Sprint("bad", n))
+		hangingAccount := fx.createAccount(t, fmt.Sprint("hanging", n))
 		for range 9 {
-			fx.addWebhook(t, p, failingAccount, hanging.handle)
+			fx.addWebhook(t, p, hangingAccount, hanging.handle)
 		}
-		fx.emit(t, failingAccount, webhook.MaxConcurrent)
+		fx.emit(t, hangingAccount, webhook.MaxConcurrent)
 	}
 	fx.fanOut(t, p)
-	const maxUnproven = 1024 * 3 / 4
-	hanging.wait(maxUnproven)
+	const maxUnproven = 1024 * 3 / 4 // 1024 is the default of Options.Slots
+	hanging.awaitMessages(maxUnproven)
 	fx.emit(t, workingAccount, 10)
 	fx.fanOut(t, p)
-	working.wait(t, 10)
+	working.awaitMessages(t, 10)
 	if n := hanging.maxConcurrent(); n != maxUnproven {
-		t.Errorf("endpoints that are not proven had %d slots, want %d", n, maxUnproven)
+		t.Errorf("the new endpoints had %d slots, want %d", n, maxUnproven)
 	}
 }
 
 // TestProcessesShareTheLimitOfAnEndpoint checks that two processes together send at most four
-// messages at the same time to an endpoint that is proven in both.
+// messages at the same time to an endpoint. The endpoint has accepted a message of each process, so
+// it is proven in both processes.
 func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	fx := newFixture(t)
 	firstProcess, secondProcess := fx.startProcess(t, nil), fx.startProcess(t, nil)
@@ -194,7 +195,7 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	for _, p := range []process{firstProcess, secondProcess} {
 		fx.emit(t, owner, 1)
 		fx.fanOut(t, p)
-		accepting.wait(t, 1)
+		accepting.awaitMessages(t, 1)
 		p.worker.WaitIdle()
 	}
 	hang.Store(true)
@@ -204,9 +205,9 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 		fanOuts.Go(func() { fx.fanOut(t, p) })
 	}
 	fanOuts.Wait()
-	hanging.wait(webhook.MaxConcurrent)
+	hanging.awaitMessages(webhook.MaxConcurrent)
 	close(hanging.release)
-	hanging.wait(20 - webhook.MaxConcurrent)
+	hanging.awaitMessages(20 - webhook.MaxConcurrent)
 	firstProcess.worker.WaitIdle()
 	secondProcess.worker.WaitIdle()
 	if n := hanging.maxConcurrent(); n != webhook.MaxConcurrent {
@@ -214,22 +215,22 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestStartedWorkerFansOutEvents checks that a started worker fans out the events of its own
-// process at once, and not only when it polls.
-func TestStartedWorkerFansOutEvents(t *testing.T) {
+// TestStartedWorkerFansOutEventsAtOnce checks that a started worker fans out the events of its own
+// process without waiting for its next poll.
+func TestStartedWorkerFansOutEventsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		p := fx.startProcess(t, nil)
 		owner := fx.createAccount(t, "a")
-		r := newRecorder(200)
-		fx.addWebhook(t, p, owner, r.handle)
+		accepting := newRecorder(200)
+		fx.addWebhook(t, p, owner, accepting.handle)
 		p.worker.Start()
 		for range 5 {
 			start := time.Now()
 			fx.emit(t, owner, 1)
-			r.wait(t, 1)
+			accepting.awaitMessages(t, 1)
 			if elapsed := time.Since(start); elapsed > time.Second {
-				t.Errorf("the event arrived after %s", elapsed)
+				t.Errorf("the event arrived after %s, want at most a second, which is less than the interval of the polls", elapsed)
 			}
 		}
 		p.worker.WaitIdle()

@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fixture has a store, the endpoints of webhooks and a clock. All processes that startProcess
-// starts share them.
+// fixture has a store, a queue, the endpoints of webhooks and a clock, which the processes of
+// startProcess share.
 type fixture struct {
 	store  *bunstore.Store
 	sealer ports.Sealer
@@ -61,14 +61,15 @@ func (fx *fixture) advance(d time.Duration) {
 	fx.clock = fx.clock.Add(d)
 }
 
-// startProcess starts a process that is stopped at the end of the test. change may change the
-// options of its worker.
-func (fx *fixture) startProcess(t testing.TB, change func(*webhooks.Options)) process {
+// startProcess starts a process whose worker claims deliveries, but fans out no events by itself.
+// The end of the test stops the worker. If changeOptions is not nil, it may change the options of
+// the worker.
+func (fx *fixture) startProcess(t testing.TB, changeOptions func(*webhooks.Options)) process {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	options := webhooks.Options{Webhooks: fx.store, Deliveries: fx.store, Queue: &fx.queue, Logged: fx.store.EventsLogged(), Now: fx.now, Log: log}
-	if change != nil {
-		change(&options)
+	if changeOptions != nil {
+		changeOptions(&options)
 	}
 	options.Tries = &webhooks.Tries{Deliveries: options.Deliveries, Sender: fx.sender, Sealer: fx.sealer, Now: fx.now, Chance: func() float64 { return 0 }, Log: log}
 	p := process{&webhooks.Service{Webhooks: options.Webhooks, Deliveries: options.Deliveries, Sender: fx.sender, Sealer: fx.sealer, Tries: options.Tries, Queue: &fx.queue,
@@ -86,22 +87,22 @@ func (fx *fixture) startProcess(t testing.TB, change func(*webhooks.Options)) pr
 
 func (fx *fixture) createAccount(t testing.TB, name string) access.AccountID {
 	t.Helper()
-	a, err := fx.store.CreateAccount(t.Context(), name+"@example.test", "complete", 0, fx.now())
+	account, err := fx.store.CreateAccount(t.Context(), name+"@example.test", "complete", 0, fx.now())
 	apptest.Must(t, err)
-	return a.ID
+	return account.ID
 }
 
-// addWebhook adds a webhook whose endpoint handles messages with handle.
+// addWebhook adds a webhook whose endpoint answers each message with the response of handle.
 func (fx *fixture) addWebhook(t testing.TB, p process, owner access.AccountID, handle func(context.Context, webhook.Message) webhook.Response) webhooks.WebhookWithSecret {
 	t.Helper()
 	url := fmt.Sprintf("https://%d.test/", fx.sender.add(handle))
-	w, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: url}, nil)
+	created, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: url}, nil)
 	apptest.Must(t, err)
-	return w
+	return created
 }
 
-// emit logs n events of the account. It adds one webhook for this purpose, and enables and disables
-// the webhook for each event.
+// emit logs n events of the account. For each event it enables and disables a webhook, which the
+// first call adds for this purpose. Only the disabling logs an event.
 func (fx *fixture) emit(t testing.TB, owner access.AccountID, n int) {
 	t.Helper()
 	fx.mu.Lock()
@@ -137,12 +138,12 @@ func (fx *fixture) newID() string {
 	return ident.New(fx.now(), [ident.EntropyBytes]byte([]byte(rand.Text())[:ident.EntropyBytes]))
 }
 
-// wakeDue runs the handlers of all wake-ups so far, as the queue does when they are due. Then it
-// claims the deliveries that have become due.
+// wakeDue passes all wake-ups so far to the worker of a process, as the queue does when they are
+// due. The worker then claims the deliveries that are due.
 func (fx *fixture) wakeDue(t testing.TB, p process) {
 	t.Helper()
-	for _, w := range fx.queue.Take() {
-		apptest.Must(t, p.worker.Handle(t.Context(), w))
+	for _, wakeup := range fx.queue.Take() {
+		apptest.Must(t, p.worker.Handle(t.Context(), wakeup))
 	}
 	_, err := p.worker.Claim(t.Context())
 	apptest.Must(t, err)
@@ -160,12 +161,12 @@ func newEndpointSender() *endpointSender {
 }
 
 // add adds an endpoint and returns its number, which is part of its URL.
-func (e *endpointSender) add(handle func(context.Context, webhook.Message) webhook.Response) int {
+func (e *endpointSender) add(handle func(context.Context, webhook.Message) webhook.Response) (number int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	n := len(e.byURL)
-	e.byURL[fmt.Sprintf("https://%d.test/", n)] = handle
-	return n
+	number = len(e.byURL)
+	e.byURL[fmt.Sprintf("https://%d.test/", number)] = handle
+	return number
 }
 
 func (e *endpointSender) CheckURL(context.Context, string) error { return e.urlErr }
@@ -197,15 +198,15 @@ func (r *recorder) handle(_ context.Context, m webhook.Message) webhook.Response
 	return webhook.Response{StatusCode: r.status}
 }
 
-// answer sets the status of later answers.
-func (r *recorder) answer(status int) {
+// setStatus sets the status of later answers.
+func (r *recorder) setStatus(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = status
 }
 
-// wait waits for n more messages and returns all messages so far.
-func (r *recorder) wait(t testing.TB, n int) []webhook.Message {
+// awaitMessages waits for n more messages and returns all messages so far.
+func (r *recorder) awaitMessages(t testing.TB, n int) []webhook.Message {
 	t.Helper()
 	for range n {
 		select {
@@ -219,7 +220,8 @@ func (r *recorder) wait(t testing.TB, n int) []webhook.Message {
 	return append([]webhook.Message(nil), r.messages...)
 }
 
-// deliveries waits until no delivery of the webhook is being sent, and returns the deliveries.
+// deliveries waits until the process sends no delivery, and returns the deliveries of the webhook,
+// newest first.
 func (fx *fixture) deliveries(t testing.TB, p process, w webhook.Webhook) []webhook.Delivery {
 	t.Helper()
 	p.worker.WaitIdle()

@@ -33,27 +33,29 @@ func signedWith(t *testing.T, m webhook.Message, w webhooks.WebhookWithSecret) b
 	return slices.Contains(strings.Fields(m.Signature), signed.Signature)
 }
 
+// TestEventsAreDelivered checks that a webhook gets all events, signed with its secret, and that a
+// webhook with a type of events gets no other events.
 func TestEventsAreDelivered(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	accepting, keyEvents := newRecorder(200), newRecorder(200)
-	w, other := fx.addWebhook(t, p, owner, accepting.handle), fx.addWebhook(t, p, owner, keyEvents.handle)
-	_, err := p.Update(t.Context(), owner, other.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
+	accepting := newRecorder(200)
+	allEventsWebhook, keyEventsWebhook := fx.addWebhook(t, p, owner, accepting.handle), fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	_, err := p.Update(t.Context(), owner, keyEventsWebhook.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
 	apptest.Must(t, err)
 	fx.emit(t, owner, 20)
 	fx.fanOut(t, p)
-	messages := accepting.wait(t, 20)
+	messages := accepting.awaitMessages(t, 20)
 	receivedIDs := map[string]bool{}
 	for _, m := range messages {
 		receivedIDs[m.ID] = true
-		if !signedWith(t, m, w) || signedWith(t, m, other) || !bytes.Contains(m.Body, []byte(`"data":{"id":"`+m.ID+`"`)) {
-			t.Errorf("the message is not signed with the secret of its webhook: %+v", m)
+		if !signedWith(t, m, allEventsWebhook) || signedWith(t, m, keyEventsWebhook) || !bytes.Contains(m.Body, []byte(`"data":{"id":"`+m.ID+`"`)) {
+			t.Errorf("got the message %+v, want the id of its event in the body, and a signature with the secret of its webhook only", m)
 		}
 	}
-	list := fx.deliveries(t, p, w.Webhook)
-	if len(receivedIDs) != 20 || len(list) != 20 || len(fx.deliveries(t, p, other.Webhook)) != 0 {
-		t.Fatalf("%d events, %d deliveries", len(receivedIDs), len(list))
+	list := fx.deliveries(t, p, allEventsWebhook.Webhook)
+	if len(receivedIDs) != 20 || len(list) != 20 || len(fx.deliveries(t, p, keyEventsWebhook.Webhook)) != 0 {
+		t.Fatalf("%d events and %d deliveries, want 20, and no delivery to the webhook for key events", len(receivedIDs), len(list))
 	}
 	for _, d := range list {
 		if d.Status != webhook.Delivered || len(d.Attempts) != 1 || !receivedIDs[d.EventID] {
@@ -63,30 +65,30 @@ func TestEventsAreDelivered(t *testing.T) {
 }
 
 // TestFailedDeliveriesAreRepeated checks that a failed delivery is tried again when it is due by
-// the clock of the service. Each try has the same id and body.
+// the clock of the service. Each try sends the same id and body.
 func TestFailedDeliveriesAreRepeated(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	down := newRecorder(500)
-	w := fx.addWebhook(t, p, owner, down.handle)
+	failing := newRecorder(500)
+	failingWebhook := fx.addWebhook(t, p, owner, failing.handle)
 	fx.emit(t, owner, 1)
 	fx.fanOut(t, p)
-	first := down.wait(t, 1)[0]
-	if d := fx.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || !d[0].NextAttemptAt.After(fx.now()) {
+	firstMessage := failing.awaitMessages(t, 1)[0]
+	if d := fx.deliveries(t, p, failingWebhook.Webhook); d[0].Status != webhook.Pending || !d[0].NextAttemptAt.After(fx.now()) {
 		t.Fatalf("after a failed try the deliveries are %+v, want one pending", d)
 	}
-	if n := p.worker.Due(); n != 1 {
-		t.Fatalf("%d webhooks have a next try", n)
+	if due := p.worker.Due(); due != 1 {
+		t.Fatalf("%d webhooks have a scheduled claim, want 1", due)
 	}
-	for n := 2; n <= 4; n++ { // one try a day; the fifth day would disable the webhook
+	for try := 2; try <= 4; try++ { // one try a day; the fifth day would disable the webhook
 		fx.advance(24 * time.Hour)
 		apptest.Must(t, p.worker.Sweep(t.Context()))
 		fx.wakeDue(t, p)
-		messages := down.wait(t, 1)
+		messages := failing.awaitMessages(t, 1)
 		p.worker.WaitIdle()
-		if last := messages[len(messages)-1]; len(messages) != n || last.ID != first.ID || !bytes.Equal(last.Body, first.Body) || !signedWith(t, last, w) {
-			t.Fatalf("try %d: %+v", n, last)
+		if last := messages[len(messages)-1]; len(messages) != try || last.ID != firstMessage.ID || !bytes.Equal(last.Body, firstMessage.Body) || !signedWith(t, last, failingWebhook) {
+			t.Fatalf("after try %d there are %d messages, and the last is %+v, want the id and body of %+v", try, len(messages), last, firstMessage)
 		}
 	}
 }
@@ -95,47 +97,47 @@ func TestAWebhookThatFailsForFiveDaysIsDisabled(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	down, other := newRecorder(500), newRecorder(200)
-	w, otherWebhook := fx.addWebhook(t, p, owner, down.handle), fx.addWebhook(t, p, owner, other.handle)
+	failing, working := newRecorder(500), newRecorder(200)
+	failingWebhook, workingWebhook := fx.addWebhook(t, p, owner, failing.handle), fx.addWebhook(t, p, owner, working.handle)
 	fx.emit(t, owner, 1)
 	fx.fanOut(t, p)
-	down.wait(t, 1)
-	other.wait(t, 1)
+	failing.awaitMessages(t, 1)
+	working.awaitMessages(t, 1)
 	p.worker.WaitIdle()
 	fx.advance(5*24*time.Hour + time.Minute)
 	apptest.Must(t, p.worker.Sweep(t.Context()))
 	fx.wakeDue(t, p)
-	down.wait(t, 1)
+	failing.awaitMessages(t, 1)
 	p.worker.WaitIdle()
-	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Status != webhook.Disabled {
+	if got, err := p.Get(t.Context(), owner, failingWebhook.ID); err != nil || got.Status != webhook.Disabled {
 		t.Fatalf("the failing webhook is %+v, %v, want it disabled", got, err)
 	}
 	fx.fanOut(t, p)
-	messages := other.wait(t, 1)
-	if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`"webhook_id":"`+w.ID+`","status":"disabled","reason":"failing"`)) {
-		t.Errorf("the other webhook got %s", last.Body)
+	messages := working.awaitMessages(t, 1)
+	if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`"webhook_id":"`+failingWebhook.ID+`","status":"disabled","reason":"failing"`)) {
+		t.Errorf("the working webhook got %s, want the event that the failing webhook was disabled", last.Body)
 	}
-	if got, err := p.Get(t.Context(), owner, otherWebhook.ID); err != nil || got.Status != webhook.Enabled {
-		t.Errorf("the other webhook is %+v, %v, want it enabled", got, err)
+	if got, err := p.Get(t.Context(), owner, workingWebhook.ID); err != nil || got.Status != webhook.Enabled {
+		t.Errorf("the working webhook is %+v, %v, want it enabled", got, err)
 	}
 }
 
-func TestAGoneEndpointIsDisabled(t *testing.T) {
+func TestAWebhookWithAGoneEndpointIsDisabled(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	gone := newRecorder(410)
-	w := fx.addWebhook(t, p, owner, gone.handle)
+	goneWebhook := fx.addWebhook(t, p, owner, gone.handle)
 	fx.emit(t, owner, 1)
 	fx.fanOut(t, p)
-	gone.wait(t, 1)
+	gone.awaitMessages(t, 1)
 	p.worker.WaitIdle()
-	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Status != webhook.Disabled {
+	if got, err := p.Get(t.Context(), owner, goneWebhook.ID); err != nil || got.Status != webhook.Disabled {
 		t.Fatalf("the webhook is %+v, %v, want it disabled", got, err)
 	}
 }
 
-func TestBothSecretsSignDuringARotation(t *testing.T) {
+func TestTheOldSecretAlsoSignsUntilTheRotationEnds(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
@@ -143,16 +145,16 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 	oldWebhook := fx.addWebhook(t, p, owner, accepting.handle)
 	rotatedWebhook, err := p.RotateSecret(t.Context(), owner, oldWebhook.ID, time.Hour, nil)
 	apptest.Must(t, err)
-	for _, c := range []struct {
-		wait          time.Duration
-		previousSigns bool
+	for _, tc := range []struct {
+		wait           time.Duration
+		oldSecretSigns bool
 	}{{0, true}, {time.Hour, false}} {
-		fx.advance(c.wait)
+		fx.advance(tc.wait)
 		_, err := p.Test(t.Context(), owner, oldWebhook.ID)
 		apptest.Must(t, err)
-		messages := accepting.wait(t, 1)
-		if m := messages[len(messages)-1]; !signedWith(t, m, rotatedWebhook) || signedWith(t, m, oldWebhook) != c.previousSigns {
-			t.Errorf("after %s: %q", c.wait, m.Signature)
+		messages := accepting.awaitMessages(t, 1)
+		if m := messages[len(messages)-1]; !signedWith(t, m, rotatedWebhook) || signedWith(t, m, oldWebhook) != tc.oldSecretSigns {
+			t.Errorf("after %s the signature is %q, want it made with the new secret, and with the old secret: %v", tc.wait, m.Signature, tc.oldSecretSigns)
 		}
 	}
 }
@@ -170,15 +172,15 @@ func (s concurrentlyChangedWebhooks) ChangeWebhook(ctx context.Context, owner ac
 }
 
 // TestRotationReturnsItsStoredAnswer rotates a secret while a different request changes the
-// webhook. The first answer must be equal to the stored answer, which a repetition gets.
+// webhook. The returned answer must be equal to the stored answer, which a repeated request gets.
 func TestRotationReturnsItsStoredAnswer(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	w := fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	rotatedWebhook := fx.addWebhook(t, p, owner, newRecorder(200).handle)
 	p.Webhooks = concurrentlyChangedWebhooks{fx.store}
 	var stored webhooks.WebhookWithSecret
-	returned, err := p.RotateSecret(t.Context(), owner, w.ID, time.Hour, func(answer webhooks.WebhookWithSecret) (*ports.StoredAnswer, error) {
+	returned, err := p.RotateSecret(t.Context(), owner, rotatedWebhook.ID, time.Hour, func(answer webhooks.WebhookWithSecret) (*ports.StoredAnswer, error) {
 		stored = answer
 		return nil, nil
 	})
@@ -186,7 +188,7 @@ func TestRotationReturnsItsStoredAnswer(t *testing.T) {
 	if !reflect.DeepEqual(returned, stored) {
 		t.Errorf("the answer is %+v, want the stored answer %+v", returned, stored)
 	}
-	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.Description != "changed" || !reflect.DeepEqual(got.Secrets, returned.Secrets) {
+	if got, err := p.Get(t.Context(), owner, rotatedWebhook.ID); err != nil || got.Description != "changed" || !reflect.DeepEqual(got.Secrets, returned.Secrets) {
 		t.Errorf("the webhook is %+v, %v, want both changes", got, err)
 	}
 }
@@ -195,21 +197,21 @@ func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	r := newRecorder(200)
-	w := fx.addWebhook(t, p, owner, r.handle)
-	for _, c := range []struct {
+	endpoint := newRecorder(200)
+	testedWebhook := fx.addWebhook(t, p, owner, endpoint.handle)
+	for _, tc := range []struct {
 		status int
 		want   webhook.DeliveryStatus
 	}{{200, webhook.Delivered}, {500, webhook.Failed}} {
-		r.answer(c.status)
-		tested, err := p.Test(t.Context(), owner, w.ID)
-		if err != nil || tested.Status != c.want || tested.Attempt.StatusCode != c.status {
-			t.Errorf("the test returned %+v, %v, want %v with the status code %d", tested, err, c.want, c.status)
+		endpoint.setStatus(tc.status)
+		tested, err := p.Test(t.Context(), owner, testedWebhook.ID)
+		if err != nil || tested.Status != tc.want || tested.Attempt.StatusCode != tc.status {
+			t.Errorf("the test returned %+v, %v, want %v with the status code %d", tested, err, tc.want, tc.status)
 		}
-		messages := r.wait(t, 1)
-		list := fx.deliveries(t, p, w.Webhook)
-		if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`{"type":"webhook.test",`)) || list[0].EventID != last.ID || list[0].Status != c.want {
-			t.Errorf("the test sent %s, its delivery is %+v", last.Body, list[0])
+		messages := endpoint.awaitMessages(t, 1)
+		list := fx.deliveries(t, p, testedWebhook.Webhook)
+		if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`{"type":"webhook.test",`)) || list[0].EventID != last.ID || list[0].Status != tc.want {
+			t.Errorf("the test sent %s and its delivery is %+v, want a webhook.test event with the status %v", last.Body, list[0], tc.want)
 		}
 	}
 	_, err := p.Test(t.Context(), owner, fx.newID())
@@ -220,66 +222,66 @@ func TestRedeliverAndReplaySendEventsAgain(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	r := newRecorder(200)
-	w := fx.addWebhook(t, p, owner, r.handle)
+	accepting := newRecorder(200)
+	receivingWebhook := fx.addWebhook(t, p, owner, accepting.handle)
 	fx.emit(t, owner, 2)
 	fx.fanOut(t, p)
-	r.wait(t, 2)
-	list := fx.deliveries(t, p, w.Webhook)
-	d, err := p.Redeliver(t.Context(), owner, w.ID, list[0].ID)
-	if err != nil || d.Status != webhook.Pending {
-		t.Fatalf("Redeliver returned %+v, %v, want a pending delivery", d, err)
+	accepting.awaitMessages(t, 2)
+	listBefore := fx.deliveries(t, p, receivingWebhook.Webhook)
+	redelivered, err := p.Redeliver(t.Context(), owner, receivingWebhook.ID, listBefore[0].ID)
+	if err != nil || redelivered.Status != webhook.Pending {
+		t.Fatalf("Redeliver returned %+v, %v, want a pending delivery", redelivered, err)
 	}
 	fx.wakeDue(t, p)
-	messages := r.wait(t, 1)
-	if messages[2].ID != list[0].EventID {
-		t.Errorf("redelivered %s, want %s", messages[2].ID, list[0].EventID)
+	messages := accepting.awaitMessages(t, 1)
+	if messages[2].ID != listBefore[0].EventID {
+		t.Errorf("redelivered %s, want %s", messages[2].ID, listBefore[0].EventID)
 	}
-	if again := fx.deliveries(t, p, w.Webhook); len(again) != 2 || again[0].Status != webhook.Delivered || len(again[0].Attempts) != 2 {
-		t.Errorf("after Redeliver the deliveries are %+v, want 2 attempts of the first", again)
+	if listAfter := fx.deliveries(t, p, receivingWebhook.Webhook); len(listAfter) != 2 || listAfter[0].Status != webhook.Delivered || len(listAfter[0].Attempts) != 2 {
+		t.Errorf("after Redeliver the deliveries are %+v, want 2, the first of them delivered with 2 attempts", listAfter)
 	}
-	apptest.Must(t, p.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: fx.now().Add(-time.Hour)}))
+	apptest.Must(t, p.Replay(t.Context(), owner, receivingWebhook.ID, ports.ReplayFrom{At: fx.now().Add(-time.Hour)}))
 	fx.fanOut(t, p)
-	if messages := r.wait(t, 2); len(messages) != 5 {
-		t.Errorf("%d messages, want 5", len(messages))
+	if messages := accepting.awaitMessages(t, 2); len(messages) != 5 {
+		t.Errorf("%d messages, want 5: 2 events, 1 redelivery and 2 replayed events", len(messages))
 	}
 }
 
-// TestStopInterruptsTries checks that an interrupted try does not count, and that the next process
-// repeats it with the same id.
+// TestStopInterruptsTries checks that a try that Stop interrupts does not count, and that the next
+// process sends the message again with the same id.
 func TestStopInterruptsTries(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	stoppedProcess := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	interruptedMessages, first := make(chan webhook.Message, 1), true
-	r := newRecorder(200)
-	w := fx.addWebhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
-		if !first {
-			return r.handle(ctx, m)
+	interruptedMessages, isFirstTry := make(chan webhook.Message, 1), true
+	accepting := newRecorder(200)
+	interruptedWebhook := fx.addWebhook(t, stoppedProcess, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+		if !isFirstTry {
+			return accepting.handle(ctx, m)
 		}
-		first = false
+		isFirstTry = false
 		interruptedMessages <- m
 		<-ctx.Done()
 		return webhook.Response{Error: "interrupted"}
 	})
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, stoppedProcess)
 	interrupted := <-interruptedMessages
-	apptest.Must(t, p.worker.Stop(t.Context()))
-	if d := fx.deliveries(t, p, w.Webhook); d[0].Status != webhook.Pending || len(d[0].Attempts) != 0 {
-		t.Fatalf("an interrupted try counts: %+v", d)
+	apptest.Must(t, stoppedProcess.worker.Stop(t.Context()))
+	if d := fx.deliveries(t, stoppedProcess, interruptedWebhook.Webhook); d[0].Status != webhook.Pending || len(d[0].Attempts) != 0 {
+		t.Fatalf("the deliveries are %+v, want one pending without attempts", d)
 	}
-	next := fx.startProcess(t, nil)
-	apptest.Must(t, next.worker.Sweep(t.Context()))
-	fx.wakeDue(t, p) // p has stopped, so it does nothing
-	apptest.Must(t, next.worker.Sweep(t.Context()))
-	fx.wakeDue(t, next)
-	if repeated := r.wait(t, 1)[0]; repeated.ID != interrupted.ID {
+	nextProcess := fx.startProcess(t, nil)
+	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
+	fx.wakeDue(t, stoppedProcess) // the stopped process claims nothing
+	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
+	fx.wakeDue(t, nextProcess)
+	if repeated := accepting.awaitMessages(t, 1)[0]; repeated.ID != interrupted.ID {
 		t.Errorf("repeated %s, want %s", repeated.ID, interrupted.ID)
 	}
 }
 
-// hangingStore is a store whose FanOut ends only when its context ends.
+// hangingStore is a store whose FanOut returns only when the context ends.
 type hangingStore struct {
 	ports.Deliveries
 
@@ -294,8 +296,8 @@ func (s *hangingStore) FanOut(ctx context.Context, _ []access.AccountID, _ int, 
 	return ports.FanOutResult{}, ctx.Err()
 }
 
-// TestStopInterruptsABatch checks that a batch that hangs in the database is interrupted when the
-// time of Stop ends. The fan-out itself would give the batch more time.
+// TestStopInterruptsABatch checks that Stop interrupts a batch that hangs in the database when the
+// context of Stop ends. Without Stop, the batch would end only after its own timeout.
 func TestStopInterruptsABatch(t *testing.T) {
 	fx := newFixture(t)
 	store := &hangingStore{fx.store, make(chan struct{}), make(chan error, 1)}
@@ -308,35 +310,35 @@ func TestStopInterruptsABatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.worker.Stop(ctx); err == nil {
-		t.Error("Stop returned no error, though a batch did not end in time")
+		t.Error("Stop returned no error, although a batch did not end in time")
 	}
 	if err := <-store.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the batch ended with %v, want %v", err, context.Canceled)
 	}
 }
 
-func TestURLsAreChecked(t *testing.T) {
+func TestRefusedURLsChangeNoWebhook(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	w := fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	existing := fx.addWebhook(t, p, owner, newRecorder(200).handle)
 	fx.sender.urlErr = fault.InvalidWebhookURL.With("no")
 	_, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: "https://x.test/"}, nil)
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
-	url := "https://y.test/"
-	_, err = p.Update(t.Context(), owner, w.ID, webhooks.Change{URL: &url})
+	newURL := "https://y.test/"
+	_, err = p.Update(t.Context(), owner, existing.ID, webhooks.Change{URL: &newURL})
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
-	_, err = p.Update(t.Context(), owner, fx.newID(), webhooks.Change{URL: &url})
+	_, err = p.Update(t.Context(), owner, fx.newID(), webhooks.Change{URL: &newURL})
 	apptest.RequireRefusal(t, err, fault.WebhookNotFound)
-	_, err = p.Update(t.Context(), owner, w.ID, webhooks.Change{})
+	_, err = p.Update(t.Context(), owner, existing.ID, webhooks.Change{})
 	apptest.RequireRefusal(t, err, fault.NoUpdates)
-	if got, err := p.Get(t.Context(), owner, w.ID); err != nil || got.URL != w.URL {
-		t.Errorf("a refused change changed the webhook: %+v, %v", got, err)
+	if got, err := p.Get(t.Context(), owner, existing.ID); err != nil || got.URL != existing.URL {
+		t.Errorf("after refused changes the webhook is %+v, %v, want the URL %s", got, err, existing.URL)
 	}
 }
 
-// errCrashed is the error of a process that has crashed.
-var errCrashed = errors.New("the process is dead")
+// errCrashed is the error of a store whose process has crashed.
+var errCrashed = errors.New("the process has crashed")
 
 // crashingStore is a store whose process crashes after a try, before the result of the try is
 // stored.
@@ -346,57 +348,57 @@ func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time
 	return nil, errCrashed
 }
 
-// TestACrashAfterSendingRepeatsTheMessage checks a message whose result was not stored. The message
-// is sent again with the same id, but only after the claim of its delivery has expired.
-func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
+// TestAMessageIsSentAgainAfterACrash checks a message whose result was not stored. The message is
+// sent again with the same id, but only after the claim of its delivery has expired.
+func TestAMessageIsSentAgainAfterACrash(t *testing.T) {
 	fx := newFixture(t)
-	crashing := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
+	crashedProcess := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = crashingStore{o.Deliveries} })
 	owner := fx.createAccount(t, "a")
-	r := newRecorder(200)
-	w := fx.addWebhook(t, crashing, owner, r.handle)
+	accepting := newRecorder(200)
+	receivingWebhook := fx.addWebhook(t, crashedProcess, owner, accepting.handle)
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, crashing)
-	sent := r.wait(t, 1)[0]
-	crashing.worker.WaitIdle()
+	fx.fanOut(t, crashedProcess)
+	firstMessage := accepting.awaitMessages(t, 1)[0]
+	crashedProcess.worker.WaitIdle()
 
-	next := fx.startProcess(t, nil)
-	apptest.Must(t, next.worker.Sweep(t.Context()))
-	fx.wakeDue(t, next)
-	next.worker.WaitIdle()
-	if d := fx.deliveries(t, next, w.Webhook); d[0].Status != webhook.Pending {
-		t.Fatalf("sent again while the claim is valid: %+v", d)
+	nextProcess := fx.startProcess(t, nil)
+	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
+	fx.wakeDue(t, nextProcess)
+	nextProcess.worker.WaitIdle()
+	if d := fx.deliveries(t, nextProcess, receivingWebhook.Webhook); d[0].Status != webhook.Pending {
+		t.Fatalf("the deliveries are %+v, want one pending while its claim is valid", d)
 	}
 	apptest.Must(t, fx.store.EndLeases(t.Context()))
-	apptest.Must(t, next.worker.Sweep(t.Context()))
-	fx.wakeDue(t, next)
-	if repeated := r.wait(t, 1)[1]; repeated.ID != sent.ID || !bytes.Equal(repeated.Body, sent.Body) {
-		t.Errorf("repeated %+v, want %+v", repeated, sent)
+	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
+	fx.wakeDue(t, nextProcess)
+	if repeated := accepting.awaitMessages(t, 1)[1]; repeated.ID != firstMessage.ID || !bytes.Equal(repeated.Body, firstMessage.Body) {
+		t.Errorf("the repeated message is %+v, want the id and body of %+v", repeated, firstMessage)
 	}
-	if d := fx.deliveries(t, next, w.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
+	if d := fx.deliveries(t, nextProcess, receivingWebhook.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
 		t.Errorf("the deliveries are %+v, want one that is delivered with one attempt", d)
 	}
 }
 
 // TestAMessageThatCannotBeSignedDoesNotCountForTheEndpoint delivers an event to a webhook whose
-// secret cannot be decrypted.
+// secret cannot be decrypted. The try must not mark the webhook as failing.
 func TestAMessageThatCannotBeSignedDoesNotCountForTheEndpoint(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
-	w := webhook.Webhook{ID: fx.newID(), Account: fx.createAccount(t, "a"), URL: "https://0.test/", Status: webhook.Enabled,
+	unsignable := webhook.Webhook{ID: fx.newID(), Account: fx.createAccount(t, "a"), URL: "https://0.test/", Status: webhook.Enabled,
 		Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: fx.now()}
-	apptest.Must(t, fx.store.AddWebhook(t.Context(), w, nil))
-	fx.emit(t, w.Account, 1)
+	apptest.Must(t, fx.store.AddWebhook(t.Context(), unsignable, nil))
+	fx.emit(t, unsignable.Account, 1)
 	fx.fanOut(t, p)
-	list := fx.deliveries(t, p, w)
-	read, err := fx.store.Webhook(t.Context(), w.Account, w.ID)
+	list := fx.deliveries(t, p, unsignable)
+	stored, err := fx.store.Webhook(t.Context(), unsignable.Account, unsignable.ID)
 	apptest.Must(t, err)
-	if len(list) != 1 || len(list[0].Attempts) != 1 || read.IsFailing() {
-		t.Errorf("the deliveries are %+v, want one with an attempt; failing is %v, want false", list, read.IsFailing())
+	if len(list) != 1 || len(list[0].Attempts) != 1 || stored.IsFailing() {
+		t.Errorf("the deliveries are %+v, want one with an attempt; failing is %v, want false", list, stored.IsFailing())
 	}
 }
 
 // TestAPanicOfTheSenderEndsTheTry checks that a try whose sender panics neither keeps its slot nor
-// counts as a try that waits for the endpoint's answer.
+// counts as a try that waits for the answer of the endpoint.
 func TestAPanicOfTheSenderEndsTheTry(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
@@ -415,55 +417,55 @@ func TestAPanicOfTheSenderEndsTheTry(t *testing.T) {
 	}
 }
 
-// TestATestWakesTheDeliveryThatWaitedForIt sends a test message to a failing endpoint, which gets
-// one message at a time. A delivery that becomes due meanwhile is sent right after the test
-// message, without a sweep.
-func TestATestWakesTheDeliveryThatWaitedForIt(t *testing.T) {
+// TestADeliveryThatIsDueDuringATestIsSentAfterTheTest sends a test message to a failing endpoint,
+// which gets one message at a time. A delivery that becomes due meanwhile is sent right after the
+// test message, without a sweep.
+func TestADeliveryThatIsDueDuringATestIsSentAfterTheTest(t *testing.T) {
 	fx := newFixture(t)
 	p := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	down := newRecorder(500)
-	var during func()
-	w := fx.addWebhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
-		if during != nil {
-			during()
+	failing := newRecorder(500)
+	var duringTest func()
+	failingWebhook := fx.addWebhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+		if duringTest != nil {
+			duringTest()
 		}
-		return down.handle(ctx, m)
+		return failing.handle(ctx, m)
 	})
 	fx.emit(t, owner, 1)
 	fx.fanOut(t, p)
-	down.wait(t, 1)
+	failing.awaitMessages(t, 1)
 	p.worker.WaitIdle()
 	fx.advance(time.Minute)
-	during = func() {
-		during = nil
+	duringTest = func() {
+		duringTest = nil
 		fx.wakeDue(t, p) // the next try is due, but the endpoint is busy
 	}
-	_, err := p.Test(t.Context(), owner, w.ID)
+	_, err := p.Test(t.Context(), owner, failingWebhook.ID)
 	apptest.Must(t, err)
-	if messages := down.wait(t, 1); len(messages) != 2 {
-		t.Fatalf("%d messages, want 2", len(messages))
+	if messages := failing.awaitMessages(t, 1); len(messages) != 2 {
+		t.Fatalf("%d messages after the test, want 2", len(messages))
 	}
 	fx.wakeDue(t, p)
-	down.wait(t, 1)
-	if d := fx.deliveries(t, p, w.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
-		t.Errorf("the deliveries are %+v, want 2 attempts of the older one", d)
+	failing.awaitMessages(t, 1)
+	if d := fx.deliveries(t, p, failingWebhook.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
+		t.Errorf("the deliveries are %+v, want 2, the older one with 2 attempts", d)
 	}
 }
 
-// resultStore is a store of deliveries that only stores results. Each call waits until the test
-// sends the error that the call is to return.
+// resultStore is a store that only stores the results of deliveries. Each call waits until the test
+// sends the error that the call must return.
 type resultStore struct {
 	ports.Deliveries
-	calls  chan int // how many results each call has
-	answer chan error
+	batchSizes chan int // receives the number of results of each call
+	answer     chan error
 }
 
 func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
-	s.calls <- len(tried)
+	s.batchSizes <- len(tried)
 	switch err := <-s.answer; {
 	case errors.Is(err, errCrashed):
-		panic(err) // a panic must have the same effect as an error
+		panic(err) // a panic must have the same effect as an error of the store
 	case err != nil:
 		return nil, err
 	}
@@ -478,52 +480,52 @@ func (s resultStore) SaveDeliveries(_ context.Context, tried []ports.TriedDelive
 // the next call. Each try gets its own result. If a call fails, only the tries of that call fail.
 func TestResultsAreStoredInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := resultStore{calls: make(chan int, 10), answer: make(chan error)}
-		tries := &webhooks.Tries{Deliveries: s, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}
-		type result struct {
-			due bool
-			err error
+		store := resultStore{batchSizes: make(chan int, 10), answer: make(chan error)}
+		tries := &webhooks.Tries{Deliveries: store, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}
+		type tryResult struct {
+			hasDue bool
+			err    error
 		}
-		ended := make(chan result, 20)
-		try := func(id string) {
+		endedTries := make(chan tryResult, 20)
+		startTry := func(id string) {
 			go func() {
 				tried, err := tries.Try(t.Context(), ports.ClaimedDelivery{Delivery: webhook.Delivery{ID: id}}) // without an event nothing is sent
-				ended <- result{tried.HasDue, err}
+				endedTries <- tryResult{tried.HasDue, err}
 			}()
 			synctest.Wait()
 		}
-		try("first")
+		startTry("first")
 		for range 8 {
-			try("")
+			startTry("")
 		}
-		try("due")
-		if n := <-s.calls; n != 1 || len(s.calls) != 0 {
-			t.Fatalf("the first call has %d results, %d calls follow", n, len(s.calls))
+		startTry("due")
+		if n := <-store.batchSizes; n != 1 || len(store.batchSizes) != 0 {
+			t.Fatalf("the first call has %d results and %d calls follow, want 1 result and no call before the answer", n, len(store.batchSizes))
 		}
-		s.answer <- errCrashed
-		if n := <-s.calls; n != 9 {
-			t.Errorf("the second call has %d results", n)
+		store.answer <- errCrashed
+		if n := <-store.batchSizes; n != 9 {
+			t.Errorf("the second call has %d results, want 9", n)
 		}
-		if o := <-ended; o.err == nil {
-			t.Error("a result that is not stored causes no error")
+		if ended := <-endedTries; ended.err == nil {
+			t.Error("the try whose result is not stored returned no error")
 		}
-		s.answer <- fault.ServiceUnavailable.With("busy")
-		if n := <-s.calls; n != 9 || len(ended) != 0 {
-			t.Errorf("the call is repeated with %d results, %d tries have ended", n, len(ended))
+		store.answer <- fault.ServiceUnavailable.With("busy")
+		if n := <-store.batchSizes; n != 9 || len(endedTries) != 0 {
+			t.Errorf("the call is repeated with %d results and %d tries have ended, want 9 results and no ended try", n, len(endedTries))
 		}
-		s.answer <- nil
-		due := 0
+		store.answer <- nil
+		dueCount := 0
 		for range 9 {
-			o := <-ended
-			if o.due {
-				due++
+			ended := <-endedTries
+			if ended.hasDue {
+				dueCount++
 			}
-			if o.err != nil {
-				t.Error(o.err)
+			if ended.err != nil {
+				t.Error(ended.err)
 			}
 		}
-		if due != 1 {
-			t.Errorf("%d webhooks have more deliveries that are due", due)
+		if dueCount != 1 {
+			t.Errorf("%d tries report that their webhook has due deliveries, want 1", dueCount)
 		}
 		time.Sleep(time.Minute) // in fake time, until the pause after the last batch has ended
 	})
