@@ -21,8 +21,8 @@ import (
 )
 
 // TestReplicasShareProviderBudgets checks that two replicas share the budgets that a plugin
-// describes. A throttled call opens no circuit and uses up no budget. A call that makes no request
-// is not throttled.
+// describes. A throttled call opens no circuit, and does not count against the budget of the
+// credential. A call that makes no request is not throttled.
 func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
 	_, counters := newFingerprinterAndLimiter(t)
@@ -43,11 +43,11 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	countAllowed := func(id tenant.GUID, calls int) (allowed int) {
 		for i := range calls {
 			_, err := replicas[i%2].For(id).Profile(t.Context())
-			var callErr *outcome.Error
+			var throttled *outcome.Error
 			switch {
 			case err == nil:
 				allowed++
-			case !errors.As(err, &callErr) || callErr.Kind != outcome.Throttled || callErr.RetryAfter <= 0 || callErr.RetryAfter > time.Minute:
+			case !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > time.Minute:
 				t.Fatalf("%v, want a throttled call with a time to retry of at most a minute", err)
 			}
 		}
@@ -57,12 +57,12 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 		t.Errorf("%d calls of a tenant were allowed, want 20", n)
 	}
 	if n := countAllowed(otherTenant, 50); n != 10 {
-		t.Errorf("%d calls of another tenant were allowed, want the remaining 10 of the credential's 30", n)
+		t.Errorf("%d calls of the other tenant were allowed, want the remaining 10 of the credential's 30", n)
 	}
 	for _, circuitsOfReplica := range circuits {
-		for _, c := range circuitsOfReplica.Circuits() {
-			if c.State != breaker.Closed {
-				t.Errorf("the circuit of %s is %s", c.Domain, c.State)
+		for _, circuit := range circuitsOfReplica.Circuits() {
+			if circuit.State != breaker.Closed {
+				t.Errorf("the circuit of %s is %s, want it closed", circuit.Domain, circuit.State)
 			}
 		}
 	}
@@ -71,10 +71,10 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingOfTheMailPlatformIsUnavailable checks that callers get service_unavailable if a
-// plugin of the mail platform finds a setting of the operator invalid. Callers get other refusals
-// unchanged.
-func TestInvalidSettingOfTheMailPlatformIsUnavailable(t *testing.T) {
+// TestInvalidSettingMakesTheMailPlatformUnavailable checks that callers get service_unavailable if
+// the plugin of the mail platform finds a setting of the operator invalid. Callers get other
+// refusals unchanged.
+func TestInvalidSettingMakesTheMailPlatformUnavailable(t *testing.T) {
 	t.Parallel()
 	platform := fake.New()
 	chain, err := newCallChain(settings.Config{}, "acme", func(context.Context, string) (wire.Description, error) { return wire.Description{}, nil }, nil, slog.New(slog.DiscardHandler))
@@ -116,7 +116,7 @@ func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 			}
 			_, err := connected.Sent(t.Context(), sendlimit.TraceQuery{From: platform.Now().Add(-time.Hour), To: platform.Now(), Senders: []string{"ada@a.test"}})
 			if (err == nil) != (i < 100) || err != nil && outcome.KindOf(err) != outcome.Throttled {
-				t.Fatalf("page %d: %v", i, err)
+				t.Fatalf("page %d: got %v, want 100 pages and then throttled calls", i, err)
 			}
 		}
 		if n := platform.Calls("Sent") - callsBefore; n != 100 {

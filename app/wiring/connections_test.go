@@ -14,9 +14,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// TestUnknownProviderSettingsAreNamedWithTheNearest checks the errors about misspelt providers and
-// settings, and that a plugin without a description causes no error.
-func TestUnknownProviderSettingsAreNamedWithTheNearest(t *testing.T) {
+// TestProblemOfAnUnknownSettingNamesSimilarSettings checks the problems of misspelt providers and
+// settings, and that a plugin without a description causes no problem.
+func TestProblemOfAnUnknownSettingNamesSimilarSettings(t *testing.T) {
 	description := wire.Description{Name: "microsoft365", Title: "Microsoft 365", Fields: []wire.Field{
 		{Name: "client_id"}, {Name: "client_secret", Secret: true}, {Name: "tenant", Account: true},
 	}}
@@ -40,12 +40,13 @@ func TestUnknownProviderSettingsAreNamedWithTheNearest(t *testing.T) {
 		{Setting: "providers.other", Text: "there is no plugin of a provider with this name; the plugins are broken, microsoft365"},
 	}
 	if diff := cmp.Diff(want, ProviderSettingProblems(configured, []string{"broken", "microsoft365"}, describe)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the problems (-want +got):\n%s", diff)
 	}
 }
 
 // TestFactsOfAnUpgradedPluginAreRead checks that Facts returns the facts of the new version after
-// the mail platform's plugin was upgraded. Before the upgrade, Facts reads the description once.
+// the mail platform's plugin was upgraded. Until then, Facts reads the description of the plugin
+// once.
 func TestFactsOfAnUpgradedPluginAreRead(t *testing.T) {
 	administrator, reads := "Global Admin", 0
 	cache := &descriptionCache{byName: map[string]wire.Description{}}

@@ -20,8 +20,8 @@ func newTestCache() *descriptionCache {
 }
 
 // TestDescriptionThatChangesDuringItsReadIsNotCached upgrades a plugin after its description was
-// read and before the description is returned. The next call must read the new description.
-// describeAll must not omit the plugin.
+// read and before the description is returned. describeAll must still return the old description.
+// The next call must read the new description.
 func TestDescriptionThatChangesDuringItsReadIsNotCached(t *testing.T) {
 	version := "1"
 	cache := newTestCache()
@@ -46,10 +46,10 @@ func TestDescriptionThatChangesDuringItsReadIsNotCached(t *testing.T) {
 	}
 }
 
-// TestPluginThatHangsAtItsStartDelaysOneRequest checks requests about all plugins while one plugin
-// hangs at its start. Only the first request waits for the plugin, for at most startWait. Each
-// request makes the host start the plugin. As soon as the plugin runs, a request gets its
-// description.
+// TestPluginThatHangsAtItsStartDelaysOneRequest checks requests for the descriptions of all plugins
+// while one plugin hangs at its start. Only the first request waits for the plugin, for startWait.
+// Each request makes the host start the plugin. As soon as the plugin runs, a request gets its
+// description. After an upgrade of the plugin, a request waits again.
 func TestPluginThatHangsAtItsStartDelaysOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache, hangs, starts := newTestCache(), true, 0
@@ -61,32 +61,32 @@ func TestPluginThatHangsAtItsStartDelaysOneRequest(t *testing.T) {
 			}
 			return wire.Description{Name: name}, nil
 		}
-		expect := func(wait time.Duration, undescribed ...string) {
+		requestDescriptions := func(wantWait time.Duration, wantUndescribed ...string) {
 			t.Helper()
 			began := time.Now()
-			described, missing := cache.describeAll(t.Context(), []string{"cloudflare", "hanging"})
-			if !slices.Equal(missing, undescribed) || len(described) != 2-len(undescribed) || described[0].Name != "cloudflare" {
-				t.Errorf("described %v and not %v, want all except %v", described, missing, undescribed)
+			described, undescribed := cache.describeAll(t.Context(), []string{"cloudflare", "hanging"})
+			if !slices.Equal(undescribed, wantUndescribed) || len(described) != 2-len(wantUndescribed) || described[0].Name != "cloudflare" {
+				t.Errorf("described %v and not %v, want all except %v", described, undescribed, wantUndescribed)
 			}
-			if took := time.Since(began); took != wait {
-				t.Errorf("the request took %s, want %s", took, wait)
+			if took := time.Since(began); took != wantWait {
+				t.Errorf("the request took %s, want %s", took, wantWait)
 			}
 		}
-		expect(startWait, "hanging")
-		expect(0, "hanging")
+		requestDescriptions(startWait, "hanging")
+		requestDescriptions(0, "hanging")
 		if starts != 2 {
 			t.Errorf("%d requests started the plugin, want 2", starts)
 		}
 		hangs = false
-		expect(0)
+		requestDescriptions(0)
 		cache.forget("hanging")
 		hangs = true
-		expect(startWait, "hanging")
+		requestDescriptions(startWait, "hanging")
 	})
 }
 
-// TestCancelledRequestDoesNotMakeAPluginLate cancels a request while a plugin starts. The next
-// request still waits for the plugin.
+// TestCancelledRequestDoesNotMakeAPluginLate makes a cancelled request while a plugin starts. The
+// next request must still wait for the plugin.
 func TestCancelledRequestDoesNotMakeAPluginLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cache := newTestCache()
@@ -104,7 +104,7 @@ func TestCancelledRequestDoesNotMakeAPluginLate(t *testing.T) {
 			t.Errorf("got %v, want the error of the cancelled request", err)
 		}
 		if _, err := cache.describeSoon(t.Context(), "slow"); err != nil {
-			t.Errorf("the next request: %v", err)
+			t.Errorf("the next request ended with %v, want a description", err)
 		}
 	})
 }

@@ -26,7 +26,8 @@ import (
 )
 
 // TestRecordActionDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a
-// migrated database, and neither creates nor migrates a database.
+// migrated database, and neither creates nor migrates a database. If the database does not answer,
+// the error says that the action is done.
 func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	config := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
@@ -36,14 +37,14 @@ func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	}
 	recordAction()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a database was created: %v", err)
+		t.Fatalf("got the error %v, want that no database exists", err)
 	}
 	store, err := bunstore.Open(t.Context(), config.DatabaseURL, bunstore.Options{})
 	must(t, err)
 	defer func() { _ = store.Close() }()
 	recordAction()
 	if hasTable, err := store.HasAuditTable(t.Context()); err != nil || hasTable {
-		t.Fatalf("the database was migrated: %v, %v", hasTable, err)
+		t.Fatalf("the database has an audit table = %v, %v, want no migration", hasTable, err)
 	}
 	must(t, store.Migrate(t.Context()))
 	recordAction()
@@ -56,7 +57,8 @@ func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 		"the action backup is done, but could not be recorded: the server does not answer at 127.0.0.1:1", "do not repeat the action")
 }
 
-// checkPrintedError checks the exit code of a command that fails with err, and what it prints.
+// checkPrintedError checks the exit code of a command that fails with err. The command must print
+// the texts, and not the password hunter2.
 func checkPrintedError(t *testing.T, err error, code int, texts ...string) {
 	t.Helper()
 	var printed strings.Builder
@@ -74,13 +76,13 @@ func checkPrintedError(t *testing.T, err error, code int, texts ...string) {
 	}
 }
 
-// TestStartSaysWhyTheDatabaseCannotBeUsed checks the error of each reason: the server refuses the
-// user, has no such database, does not run, or does not know a parameter of the URL.
-func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
+// TestOpenStoreSaysWhyTheDatabaseCannotBeUsed checks four reasons: the server refuses the user, has
+// no such database, does not run, or does not know a parameter of the URL.
+func TestOpenStoreSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 	url := testserver.Database(t)
 	for _, tc := range []struct {
-		url, reason, fix string
-		code             int
+		url, wantReason, wantFix string
+		wantExitCode             int
 	}{
 		{testserver.WithParameter(url, "user=nobody-here&password=hunter2"), "the server refuses the user or its password", "correct database_url", cli.ExitExternal},
 		{testserver.WithParameter(url, "dbname=nothing_here"), "the server has no such database", "correct database_url", cli.ExitExternal},
@@ -88,12 +90,12 @@ func TestStartSaysWhyTheDatabaseCannotBeUsed(t *testing.T) {
 		{testserver.WithParameter(url, "sslmod=require"), `database_url: the server says unrecognized configuration parameter "sslmod"`, "correct database_url", cli.ExitUsage},
 	} {
 		_, err := OpenStore(t.Context(), settings.Config{DatabaseURL: tc.url}, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
-		checkPrintedError(t, err, tc.code, tc.reason, tc.fix)
+		checkPrintedError(t, err, tc.wantExitCode, tc.wantReason, tc.wantFix)
 	}
 }
 
-// TestMissingEmbeddedDatabaseIsAnError checks that only an embedded database must exist, and that
-// the error has a fix.
+// TestMissingEmbeddedDatabaseIsAnError checks that RequireDatabase fails with a fix if the file of
+// an embedded database is missing, and does not check a PostgreSQL database.
 func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	embedded := settings.Config{DatabaseURL: "sqlite://" + path}
@@ -103,14 +105,14 @@ func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 	must(t, os.WriteFile(path, nil, 0o600))
 	for _, config := range []settings.Config{embedded, {DatabaseURL: "postgres://h/x"}} {
 		if err := RequireDatabase(config); err != nil {
-			t.Errorf("%s: %v", config.DatabaseURL, err)
+			t.Errorf("%s: got %v, want no error", config.DatabaseURL, err)
 		}
 	}
 }
 
-// TestPluginsGetTheHeadersOfTheirSpans starts a plugin as the service does. The plugin must get the
-// headers of the setting plugin_otlp_headers, and not those of the service's own environment.
-func TestPluginsGetTheHeadersOfTheirSpans(t *testing.T) {
+// TestPluginsGetTheConfiguredOTLPHeaders starts a plugin as the service does. The plugin must get
+// the headers of the setting plugin_otlp_headers, and not those of the service's own environment.
+func TestPluginsGetTheConfiguredOTLPHeaders(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=service")
 	dir := t.TempDir()
 	_, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, testserver.Program(t, "testdata/puppet"))
@@ -128,6 +130,6 @@ func TestPluginsGetTheHeadersOfTheirSpans(t *testing.T) {
 		}
 	}
 	if !slices.Equal(headers, []string{"OTEL_EXPORTER_OTLP_HEADERS=authorization=plugins"}) {
-		t.Errorf("the plugin has %v, want the headers of the setting", headers)
+		t.Errorf("the plugin has the variables %v, want only the headers of the setting", headers)
 	}
 }

@@ -30,19 +30,19 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// accountStates has accounts that are active or not. If err is set, no account can be read.
+// accountStates is a store of accounts that are active or not. If readErr is set, each read fails.
 type accountStates struct {
 	ports.Keys
 
-	active map[access.AccountID]bool
-	err    error
+	active  map[access.AccountID]bool
+	readErr error
 }
 
 func (a accountStates) Account(_ context.Context, id access.AccountID) (access.Account, error) {
 	active, found := a.active[id]
 	switch {
-	case a.err != nil:
-		return access.Account{}, a.err
+	case a.readErr != nil:
+		return access.Account{}, a.readErr
 	case !found:
 		return access.Account{}, fault.AccountNotFound.With("there is no such account")
 	default:
@@ -50,9 +50,9 @@ func (a accountStates) Account(_ context.Context, id access.AccountID) (access.A
 	}
 }
 
-// TestJobsOfInactiveAccountsWait checks that a wake-up runs its handler only if its account is
-// active, and that it fails if the account cannot be read.
-func TestJobsOfInactiveAccountsWait(t *testing.T) {
+// TestJobsRunOnlyForActiveAccounts checks that the handler of a wake-up runs only if the account of
+// the wake-up is active, and that the wake-up fails if the account cannot be read.
+func TestJobsRunOnlyForActiveAccounts(t *testing.T) {
 	errDatabase, errHandler := errors.New("the database is unreachable"), errors.New("the handler fails")
 	for name, tc := range map[string]struct {
 		account access.AccountID
@@ -65,7 +65,7 @@ func TestJobsOfInactiveAccountsWait(t *testing.T) {
 		"an unreachable database":       {"active", errDatabase, errDatabase},
 	} {
 		t.Run(name, func(t *testing.T) {
-			accounts := accountStates{active: map[access.AccountID]bool{"active": true, "inactive": false}, err: tc.readErr}
+			accounts := accountStates{active: map[access.AccountID]bool{"active": true, "inactive": false}, readErr: tc.readErr}
 			handle := onlyForActiveAccounts(accounts, func(context.Context, ports.Wakeup) error { return errHandler })
 			if err := handle(t.Context(), ports.Wakeup{Account: tc.account}); !errors.Is(err, tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
@@ -93,17 +93,18 @@ func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
 	for kind, handle := range handlers {
 		err := panics.Catch(func() error { return handle(t.Context(), ports.Wakeup{Kind: kind, ID: "1", Account: "inactive"}) })
 		if waits := err != nil && strings.HasPrefix(err.Error(), "load the account of a job: "); waits == runsForInactiveAccounts[kind] {
-			t.Errorf("%s: waits while its account is inactive: %t (%v)", kind, waits, err)
+			t.Errorf("the job %s waits while its account is inactive: %t (%v), want %t", kind, waits, err, !runsForInactiveAccounts[kind])
 		}
 	}
 }
 
-// waitingDeliveries is a store whose FanOut waits until the queue is stopped or its context ends.
+// waitingDeliveries is a store whose FanOut waits until the queue is stopped or the context of the
+// batch ends.
 type waitingDeliveries struct {
 	ports.Deliveries
 
 	begun, queueStopped chan struct{}
-	ended               chan error
+	ended               chan error // receives the error of the context when FanOut ends
 }
 
 func (waitingDeliveries) AccountsWithNewEvents(context.Context, int) ([]access.AccountID, error) {
@@ -120,7 +121,7 @@ func (d waitingDeliveries) FanOut(ctx context.Context, _ []access.AccountID, _ i
 	return ports.FanOutResult{}, ctx.Err()
 }
 
-// stoppableQueue is a queue that closes stopped when it is stopped.
+// stoppableQueue is a queue whose Stop closes the channel stopped.
 type stoppableQueue struct {
 	jobQueue
 
@@ -144,7 +145,7 @@ func TestSlowDeliveriesDoNotDelayTheStopOfTheQueue(t *testing.T) {
 	<-deliveries.begun
 	must(t, service.StopQueue(t.Context()))
 	if err := <-deliveries.ended; err != nil {
-		t.Errorf("the queue was not stopped before the batch ended with %v", err)
+		t.Errorf("the batch ended with %v, want no error, because the queue stops before the batch ends", err)
 	}
 }
 
@@ -154,14 +155,15 @@ func TestSlowDeliveriesDoNotDelayTheStopOfTheQueue(t *testing.T) {
 func TestEnforceNowReturnsTheErrorOfTheStore(t *testing.T) {
 	var log bytes.Buffer
 	claims := &failingClaims{storeErr: errors.New("the tenants cannot be listed")}
-	s := &Service{Enforcer: &enforcement.Runner{Claims: claims, Now: time.Now}, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := s.EnforceNow(t.Context()); !errors.Is(err, claims.storeErr) || !strings.Contains(log.String(), "some tenants could not be enforced") {
-		t.Errorf("got the error %v, want %v; the log:\n%s", err, claims.storeErr, log.String())
+	service := &Service{Enforcer: &enforcement.Runner{Claims: claims, Now: time.Now}, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := service.EnforceNow(t.Context()); !errors.Is(err, claims.storeErr) || !strings.Contains(log.String(), "some tenants could not be enforced") {
+		t.Errorf("got the error %v, want %v and a log of the failure; the log:\n%s", err, claims.storeErr, log.String())
 	}
 }
 
 // failingClaims is a store with two tenants. The claim of the first tenant fails with an error of
-// the mail platform, and the second tenant is leased. The second list of the tenants fails.
+// the mail platform. A different process has leased the second tenant. The second list of the
+// tenants fails.
 type failingClaims struct {
 	ports.TenantClaims
 
