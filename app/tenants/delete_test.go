@@ -316,7 +316,7 @@ func TestRemoveAllRulesPausesEnforcement(t *testing.T) {
 
 // TestRemoveAllRulesKeepsItsPauses changes the first tenant of an account while RemoveAllRules
 // removes the rules of the second tenant. In the end, the first tenant must have no managed rule,
-// and no enforcement pass can claim it.
+// and no enforcement pass can claim the tenant.
 func TestRemoveAllRulesKeepsItsPauses(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *fixture){
 		"a request revokes the lease, and a pass creates a rule": func(t *testing.T, fx *fixture) {

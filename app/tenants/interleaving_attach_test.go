@@ -81,7 +81,7 @@ var attachRaces = []struct {
 }
 
 // TestSlotsLimitTheTenantsInEveryOrder checks that an account has no more tenants than slots after
-// a race, and that no request attaches a tenant to the account after it became inactive.
+// a race, and that no request attaches a tenant to an inactive account.
 func TestSlotsLimitTheTenantsInEveryOrder(t *testing.T) {
 	for _, tc := range attachRaces {
 		t.Run(tc.name, func(t *testing.T) {

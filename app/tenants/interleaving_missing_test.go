@@ -212,7 +212,7 @@ func checkRowOfExistingMailbox(r *race) error {
 
 // TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder checks that a row is removed only if its
 // object no longer exists. The limit and the connection of a mailbox stay until then. A soak test
-// tries only orders with one interruption, because a sync has many steps.
+// enumerates only orders with at most one interruption, because a sync has many steps.
 func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
 	for _, tc := range missingRaces {
 		t.Run(tc.name, func(t *testing.T) {

@@ -67,14 +67,14 @@ func (h *hangingEndpoint) maxConcurrent() int {
 // messages.
 func TestHangingEndpointsDelayNoOtherEndpoint(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	hangingAccount, workingAccount := fx.createAccount(t, "hanging"), fx.createAccount(t, "working")
 	accepting := newRecorder(200)
 	var hang atomic.Bool
 	var hanging []*hangingEndpoint
 	for range 8 {
 		endpoint := newHangingEndpoint(500)
-		fx.addWebhook(t, p, hangingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
+		fx.addWebhook(t, process, hangingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
 			if hang.Load() {
 				return endpoint.handle(ctx, m)
 			}
@@ -83,17 +83,17 @@ func TestHangingEndpointsDelayNoOtherEndpoint(t *testing.T) {
 		hanging = append(hanging, endpoint)
 	}
 	fx.emit(t, hangingAccount, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	accepting.awaitMessages(t, 8)
-	p.worker.WaitIdle()
+	process.worker.WaitIdle()
 
 	hang.Store(true)
 	sameAccount, differentAccount := newRecorder(200), newRecorder(200)
-	fx.addWebhook(t, p, hangingAccount, sameAccount.handle)
-	fx.addWebhook(t, p, workingAccount, differentAccount.handle)
+	fx.addWebhook(t, process, hangingAccount, sameAccount.handle)
+	fx.addWebhook(t, process, workingAccount, differentAccount.handle)
 	fx.emit(t, hangingAccount, 10)
 	fx.emit(t, workingAccount, 10)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	sameAccount.awaitMessages(t, 10)
 	differentAccount.awaitMessages(t, 10)
 	for _, endpoint := range hanging {
@@ -102,7 +102,7 @@ func TestHangingEndpointsDelayNoOtherEndpoint(t *testing.T) {
 	// The endpoint of the same account also gets later messages while the eight endpoints still
 	// hang.
 	fx.emit(t, hangingAccount, 10)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	sameAccount.awaitMessages(t, 10)
 	for _, endpoint := range hanging {
 		if n := endpoint.maxConcurrent(); n != webhook.MaxConcurrent {
@@ -116,12 +116,12 @@ func TestHangingEndpointsDelayNoOtherEndpoint(t *testing.T) {
 // meanwhile.
 func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })
+	process := fx.startProcess(t, func(o *webhooks.Options) { o.Slots = 8 })
 	failingAccount, workingAccount := fx.createAccount(t, "failing"), fx.createAccount(t, "working")
 	failing, hanging := newRecorder(500), newHangingEndpoint(500)
 	var hang bool
 	for range 6 {
-		fx.addWebhook(t, p, failingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
+		fx.addWebhook(t, process, failingAccount, func(ctx context.Context, m webhook.Message) webhook.Response {
 			if hang {
 				return hanging.handle(ctx, m)
 			}
@@ -129,18 +129,18 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 		})
 	}
 	fx.emit(t, failingAccount, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	failing.awaitMessages(t, 6)
-	p.worker.WaitIdle()
+	process.worker.WaitIdle()
 
 	hang = true
 	fx.emit(t, failingAccount, 5)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	hanging.awaitMessages(4) // half of the slots
 	working := newRecorder(200)
-	fx.addWebhook(t, p, workingAccount, working.handle)
+	fx.addWebhook(t, process, workingAccount, working.handle)
 	fx.emit(t, workingAccount, 10)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	working.awaitMessages(t, 10)
 	if n := hanging.maxConcurrent(); n != 4 {
 		t.Errorf("failing endpoints had %d of 8 slots, want 4", n)
@@ -152,25 +152,25 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 // slots. A proven endpoint therefore gets all its messages meanwhile.
 func TestNewEndpointsThatHangDelayNoProvenEndpoint(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	workingAccount, working, hanging := fx.createAccount(t, "working"), newRecorder(200), newHangingEndpoint(500)
-	fx.addWebhook(t, p, workingAccount, working.handle)
+	fx.addWebhook(t, process, workingAccount, working.handle)
 	fx.emit(t, workingAccount, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	working.awaitMessages(t, 1)
-	p.worker.WaitIdle()
+	process.worker.WaitIdle()
 	for n := range 112 {
 		hangingAccount := fx.createAccount(t, fmt.Sprint("hanging", n))
 		for range 9 {
-			fx.addWebhook(t, p, hangingAccount, hanging.handle)
+			fx.addWebhook(t, process, hangingAccount, hanging.handle)
 		}
 		fx.emit(t, hangingAccount, webhook.MaxConcurrent)
 	}
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	const maxUnproven = 1024 * 3 / 4 // 1024 is the default of Options.Slots
 	hanging.awaitMessages(maxUnproven)
 	fx.emit(t, workingAccount, 10)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	working.awaitMessages(t, 10)
 	if n := hanging.maxConcurrent(); n != maxUnproven {
 		t.Errorf("the new endpoints had %d slots, want %d", n, maxUnproven)
@@ -220,11 +220,11 @@ func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 func TestStartedWorkerFansOutEventsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		p := fx.startProcess(t, nil)
+		process := fx.startProcess(t, nil)
 		owner := fx.createAccount(t, "a")
 		accepting := newRecorder(200)
-		fx.addWebhook(t, p, owner, accepting.handle)
-		p.worker.Start()
+		fx.addWebhook(t, process, owner, accepting.handle)
+		process.worker.Start()
 		for range 5 {
 			start := time.Now()
 			fx.emit(t, owner, 1)
@@ -233,7 +233,7 @@ func TestStartedWorkerFansOutEventsAtOnce(t *testing.T) {
 				t.Errorf("the event arrived after %s, want at most a second, which is less than the interval of the polls", elapsed)
 			}
 		}
-		p.worker.WaitIdle()
+		process.worker.WaitIdle()
 		time.Sleep(time.Minute) // in fake time, until the pause after the last batch of results has ended
 	})
 }

@@ -37,14 +37,14 @@ func signedWith(t *testing.T, m webhook.Message, w webhooks.WebhookWithSecret) b
 // webhook with a type of events gets no other events.
 func TestEventsAreDelivered(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	accepting := newRecorder(200)
-	allEventsWebhook, keyEventsWebhook := fx.addWebhook(t, p, owner, accepting.handle), fx.addWebhook(t, p, owner, newRecorder(200).handle)
-	_, err := p.Update(t.Context(), owner, keyEventsWebhook.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
+	allEventsWebhook, keyEventsWebhook := fx.addWebhook(t, process, owner, accepting.handle), fx.addWebhook(t, process, owner, newRecorder(200).handle)
+	_, err := process.Update(t.Context(), owner, keyEventsWebhook.ID, webhooks.Change{Types: &[]event.Type{event.KeyCreated}})
 	apptest.Must(t, err)
 	fx.emit(t, owner, 20)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	messages := accepting.awaitMessages(t, 20)
 	receivedIDs := map[string]bool{}
 	for _, m := range messages {
@@ -53,8 +53,8 @@ func TestEventsAreDelivered(t *testing.T) {
 			t.Errorf("got the message %+v, want the id of its event in the body, and a signature with the secret of its webhook only", m)
 		}
 	}
-	list := fx.deliveries(t, p, allEventsWebhook.Webhook)
-	if len(receivedIDs) != 20 || len(list) != 20 || len(fx.deliveries(t, p, keyEventsWebhook.Webhook)) != 0 {
+	list := fx.deliveries(t, process, allEventsWebhook.Webhook)
+	if len(receivedIDs) != 20 || len(list) != 20 || len(fx.deliveries(t, process, keyEventsWebhook.Webhook)) != 0 {
 		t.Fatalf("%d events and %d deliveries, want 20, and no delivery to the webhook for key events", len(receivedIDs), len(list))
 	}
 	for _, d := range list {
@@ -68,25 +68,25 @@ func TestEventsAreDelivered(t *testing.T) {
 // the clock of the service. Each try sends the same id and body.
 func TestFailedDeliveriesAreRepeated(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	failing := newRecorder(500)
-	failingWebhook := fx.addWebhook(t, p, owner, failing.handle)
+	failingWebhook := fx.addWebhook(t, process, owner, failing.handle)
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	firstMessage := failing.awaitMessages(t, 1)[0]
-	if d := fx.deliveries(t, p, failingWebhook.Webhook); d[0].Status != webhook.Pending || !d[0].NextAttemptAt.After(fx.now()) {
-		t.Fatalf("after a failed try the deliveries are %+v, want one pending", d)
+	if deliveries := fx.deliveries(t, process, failingWebhook.Webhook); deliveries[0].Status != webhook.Pending || !deliveries[0].NextAttemptAt.After(fx.now()) {
+		t.Fatalf("after a failed try the deliveries are %+v, want one pending", deliveries)
 	}
-	if due := p.worker.Due(); due != 1 {
+	if due := process.worker.Due(); due != 1 {
 		t.Fatalf("%d webhooks have a scheduled claim, want 1", due)
 	}
 	for try := 2; try <= 4; try++ { // one try a day; the fifth day would disable the webhook
 		fx.advance(24 * time.Hour)
-		apptest.Must(t, p.worker.Sweep(t.Context()))
-		fx.wakeDue(t, p)
+		apptest.Must(t, process.worker.Sweep(t.Context()))
+		fx.wakeDue(t, process)
 		messages := failing.awaitMessages(t, 1)
-		p.worker.WaitIdle()
+		process.worker.WaitIdle()
 		if last := messages[len(messages)-1]; len(messages) != try || last.ID != firstMessage.ID || !bytes.Equal(last.Body, firstMessage.Body) || !signedWith(t, last, failingWebhook) {
 			t.Fatalf("after try %d there are %d messages, and the last is %+v, want the id and body of %+v", try, len(messages), last, firstMessage)
 		}
@@ -95,62 +95,62 @@ func TestFailedDeliveriesAreRepeated(t *testing.T) {
 
 func TestAWebhookThatFailsForFiveDaysIsDisabled(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	failing, working := newRecorder(500), newRecorder(200)
-	failingWebhook, workingWebhook := fx.addWebhook(t, p, owner, failing.handle), fx.addWebhook(t, p, owner, working.handle)
+	failingWebhook, workingWebhook := fx.addWebhook(t, process, owner, failing.handle), fx.addWebhook(t, process, owner, working.handle)
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	failing.awaitMessages(t, 1)
 	working.awaitMessages(t, 1)
-	p.worker.WaitIdle()
+	process.worker.WaitIdle()
 	fx.advance(5*24*time.Hour + time.Minute)
-	apptest.Must(t, p.worker.Sweep(t.Context()))
-	fx.wakeDue(t, p)
+	apptest.Must(t, process.worker.Sweep(t.Context()))
+	fx.wakeDue(t, process)
 	failing.awaitMessages(t, 1)
-	p.worker.WaitIdle()
-	if got, err := p.Get(t.Context(), owner, failingWebhook.ID); err != nil || got.Status != webhook.Disabled {
+	process.worker.WaitIdle()
+	if got, err := process.Get(t.Context(), owner, failingWebhook.ID); err != nil || got.Status != webhook.Disabled {
 		t.Fatalf("the failing webhook is %+v, %v, want it disabled", got, err)
 	}
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	messages := working.awaitMessages(t, 1)
 	if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`"webhook_id":"`+failingWebhook.ID+`","status":"disabled","reason":"failing"`)) {
 		t.Errorf("the working webhook got %s, want the event that the failing webhook was disabled", last.Body)
 	}
-	if got, err := p.Get(t.Context(), owner, workingWebhook.ID); err != nil || got.Status != webhook.Enabled {
+	if got, err := process.Get(t.Context(), owner, workingWebhook.ID); err != nil || got.Status != webhook.Enabled {
 		t.Errorf("the working webhook is %+v, %v, want it enabled", got, err)
 	}
 }
 
 func TestAWebhookWithAGoneEndpointIsDisabled(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	gone := newRecorder(410)
-	goneWebhook := fx.addWebhook(t, p, owner, gone.handle)
+	goneWebhook := fx.addWebhook(t, process, owner, gone.handle)
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	gone.awaitMessages(t, 1)
-	p.worker.WaitIdle()
-	if got, err := p.Get(t.Context(), owner, goneWebhook.ID); err != nil || got.Status != webhook.Disabled {
+	process.worker.WaitIdle()
+	if got, err := process.Get(t.Context(), owner, goneWebhook.ID); err != nil || got.Status != webhook.Disabled {
 		t.Fatalf("the webhook is %+v, %v, want it disabled", got, err)
 	}
 }
 
 func TestTheOldSecretAlsoSignsUntilTheRotationEnds(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	accepting := newRecorder(200)
-	oldWebhook := fx.addWebhook(t, p, owner, accepting.handle)
-	rotatedWebhook, err := p.RotateSecret(t.Context(), owner, oldWebhook.ID, time.Hour, nil)
+	oldWebhook := fx.addWebhook(t, process, owner, accepting.handle)
+	rotatedWebhook, err := process.RotateSecret(t.Context(), owner, oldWebhook.ID, time.Hour, nil)
 	apptest.Must(t, err)
 	for _, tc := range []struct {
 		wait           time.Duration
 		oldSecretSigns bool
 	}{{0, true}, {time.Hour, false}} {
 		fx.advance(tc.wait)
-		_, err := p.Test(t.Context(), owner, oldWebhook.ID)
+		_, err := process.Test(t.Context(), owner, oldWebhook.ID)
 		apptest.Must(t, err)
 		messages := accepting.awaitMessages(t, 1)
 		if m := messages[len(messages)-1]; !signedWith(t, m, rotatedWebhook) || signedWith(t, m, oldWebhook) != tc.oldSecretSigns {
@@ -175,12 +175,12 @@ func (s concurrentlyChangedWebhooks) ChangeWebhook(ctx context.Context, owner ac
 // webhook. The returned answer must be equal to the stored answer, which a repeated request gets.
 func TestRotationReturnsItsStoredAnswer(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	rotatedWebhook := fx.addWebhook(t, p, owner, newRecorder(200).handle)
-	p.Webhooks = concurrentlyChangedWebhooks{fx.store}
+	rotatedWebhook := fx.addWebhook(t, process, owner, newRecorder(200).handle)
+	process.Webhooks = concurrentlyChangedWebhooks{fx.store}
 	var stored webhooks.WebhookWithSecret
-	returned, err := p.RotateSecret(t.Context(), owner, rotatedWebhook.ID, time.Hour, func(answer webhooks.WebhookWithSecret) (*ports.StoredAnswer, error) {
+	returned, err := process.RotateSecret(t.Context(), owner, rotatedWebhook.ID, time.Hour, func(answer webhooks.WebhookWithSecret) (*ports.StoredAnswer, error) {
 		stored = answer
 		return nil, nil
 	})
@@ -188,60 +188,60 @@ func TestRotationReturnsItsStoredAnswer(t *testing.T) {
 	if !reflect.DeepEqual(returned, stored) {
 		t.Errorf("the answer is %+v, want the stored answer %+v", returned, stored)
 	}
-	if got, err := p.Get(t.Context(), owner, rotatedWebhook.ID); err != nil || got.Description != "changed" || !reflect.DeepEqual(got.Secrets, returned.Secrets) {
+	if got, err := process.Get(t.Context(), owner, rotatedWebhook.ID); err != nil || got.Description != "changed" || !reflect.DeepEqual(got.Secrets, returned.Secrets) {
 		t.Errorf("the webhook is %+v, %v, want both changes", got, err)
 	}
 }
 
 func TestATestSendsOneMessageAndReportsTheAnswer(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	endpoint := newRecorder(200)
-	testedWebhook := fx.addWebhook(t, p, owner, endpoint.handle)
+	testedWebhook := fx.addWebhook(t, process, owner, endpoint.handle)
 	for _, tc := range []struct {
 		status int
 		want   webhook.DeliveryStatus
 	}{{200, webhook.Delivered}, {500, webhook.Failed}} {
 		endpoint.setStatus(tc.status)
-		tested, err := p.Test(t.Context(), owner, testedWebhook.ID)
+		tested, err := process.Test(t.Context(), owner, testedWebhook.ID)
 		if err != nil || tested.Status != tc.want || tested.Attempt.StatusCode != tc.status {
 			t.Errorf("the test returned %+v, %v, want %v with the status code %d", tested, err, tc.want, tc.status)
 		}
 		messages := endpoint.awaitMessages(t, 1)
-		list := fx.deliveries(t, p, testedWebhook.Webhook)
+		list := fx.deliveries(t, process, testedWebhook.Webhook)
 		if last := messages[len(messages)-1]; !bytes.Contains(last.Body, []byte(`{"type":"webhook.test",`)) || list[0].EventID != last.ID || list[0].Status != tc.want {
 			t.Errorf("the test sent %s and its delivery is %+v, want a webhook.test event with the status %v", last.Body, list[0], tc.want)
 		}
 	}
-	_, err := p.Test(t.Context(), owner, fx.newID())
+	_, err := process.Test(t.Context(), owner, fx.newID())
 	apptest.RequireRefusal(t, err, fault.WebhookNotFound)
 }
 
 func TestRedeliverAndReplaySendEventsAgain(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	accepting := newRecorder(200)
-	receivingWebhook := fx.addWebhook(t, p, owner, accepting.handle)
+	receivingWebhook := fx.addWebhook(t, process, owner, accepting.handle)
 	fx.emit(t, owner, 2)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	accepting.awaitMessages(t, 2)
-	listBefore := fx.deliveries(t, p, receivingWebhook.Webhook)
-	redelivered, err := p.Redeliver(t.Context(), owner, receivingWebhook.ID, listBefore[0].ID)
+	listBefore := fx.deliveries(t, process, receivingWebhook.Webhook)
+	redelivered, err := process.Redeliver(t.Context(), owner, receivingWebhook.ID, listBefore[0].ID)
 	if err != nil || redelivered.Status != webhook.Pending {
 		t.Fatalf("Redeliver returned %+v, %v, want a pending delivery", redelivered, err)
 	}
-	fx.wakeDue(t, p)
+	fx.wakeDue(t, process)
 	messages := accepting.awaitMessages(t, 1)
 	if messages[2].ID != listBefore[0].EventID {
 		t.Errorf("redelivered %s, want %s", messages[2].ID, listBefore[0].EventID)
 	}
-	if listAfter := fx.deliveries(t, p, receivingWebhook.Webhook); len(listAfter) != 2 || listAfter[0].Status != webhook.Delivered || len(listAfter[0].Attempts) != 2 {
+	if listAfter := fx.deliveries(t, process, receivingWebhook.Webhook); len(listAfter) != 2 || listAfter[0].Status != webhook.Delivered || len(listAfter[0].Attempts) != 2 {
 		t.Errorf("after Redeliver the deliveries are %+v, want 2, the first of them delivered with 2 attempts", listAfter)
 	}
-	apptest.Must(t, p.Replay(t.Context(), owner, receivingWebhook.ID, ports.ReplayFrom{At: fx.now().Add(-time.Hour)}))
-	fx.fanOut(t, p)
+	apptest.Must(t, process.Replay(t.Context(), owner, receivingWebhook.ID, ports.ReplayFrom{At: fx.now().Add(-time.Hour)}))
+	fx.fanOut(t, process)
 	if messages := accepting.awaitMessages(t, 2); len(messages) != 5 {
 		t.Errorf("%d messages, want 5: 2 events, 1 redelivery and 2 replayed events", len(messages))
 	}
@@ -268,8 +268,8 @@ func TestStopInterruptsTries(t *testing.T) {
 	fx.fanOut(t, stoppedProcess)
 	interrupted := <-interruptedMessages
 	apptest.Must(t, stoppedProcess.worker.Stop(t.Context()))
-	if d := fx.deliveries(t, stoppedProcess, interruptedWebhook.Webhook); d[0].Status != webhook.Pending || len(d[0].Attempts) != 0 {
-		t.Fatalf("the deliveries are %+v, want one pending without attempts", d)
+	if deliveries := fx.deliveries(t, stoppedProcess, interruptedWebhook.Webhook); deliveries[0].Status != webhook.Pending || len(deliveries[0].Attempts) != 0 {
+		t.Fatalf("the deliveries are %+v, want one pending without attempts", deliveries)
 	}
 	nextProcess := fx.startProcess(t, nil)
 	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
@@ -301,15 +301,15 @@ func (s *hangingStore) FanOut(ctx context.Context, _ []access.AccountID, _ int, 
 func TestStopInterruptsABatch(t *testing.T) {
 	fx := newFixture(t)
 	store := &hangingStore{fx.store, make(chan struct{}), make(chan error, 1)}
-	p := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = store })
+	process := fx.startProcess(t, func(o *webhooks.Options) { o.Deliveries = store })
 	owner := fx.createAccount(t, "a")
-	fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	fx.addWebhook(t, process, owner, newRecorder(200).handle)
 	fx.emit(t, owner, 1)
-	p.worker.Start()
+	process.worker.Start()
 	<-store.begun
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.worker.Stop(ctx); err == nil {
+	if err := process.worker.Stop(ctx); err == nil {
 		t.Error("Stop returned no error, although a batch did not end in time")
 	}
 	if err := <-store.ended; !errors.Is(err, context.Canceled) {
@@ -319,20 +319,20 @@ func TestStopInterruptsABatch(t *testing.T) {
 
 func TestRefusedURLsChangeNoWebhook(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
-	existing := fx.addWebhook(t, p, owner, newRecorder(200).handle)
+	existing := fx.addWebhook(t, process, owner, newRecorder(200).handle)
 	fx.sender.urlErr = fault.InvalidWebhookURL.With("no")
-	_, err := p.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: "https://x.test/"}, nil)
+	_, err := process.Create(t.Context(), webhooks.NewWebhook{Account: owner, URL: "https://x.test/"}, nil)
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
 	newURL := "https://y.test/"
-	_, err = p.Update(t.Context(), owner, existing.ID, webhooks.Change{URL: &newURL})
+	_, err = process.Update(t.Context(), owner, existing.ID, webhooks.Change{URL: &newURL})
 	apptest.RequireRefusal(t, err, fault.InvalidWebhookURL)
-	_, err = p.Update(t.Context(), owner, fx.newID(), webhooks.Change{URL: &newURL})
+	_, err = process.Update(t.Context(), owner, fx.newID(), webhooks.Change{URL: &newURL})
 	apptest.RequireRefusal(t, err, fault.WebhookNotFound)
-	_, err = p.Update(t.Context(), owner, existing.ID, webhooks.Change{})
+	_, err = process.Update(t.Context(), owner, existing.ID, webhooks.Change{})
 	apptest.RequireRefusal(t, err, fault.NoUpdates)
-	if got, err := p.Get(t.Context(), owner, existing.ID); err != nil || got.URL != existing.URL {
+	if got, err := process.Get(t.Context(), owner, existing.ID); err != nil || got.URL != existing.URL {
 		t.Errorf("after refused changes the webhook is %+v, %v, want the URL %s", got, err, existing.URL)
 	}
 }
@@ -365,8 +365,8 @@ func TestAMessageIsSentAgainAfterACrash(t *testing.T) {
 	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
 	fx.wakeDue(t, nextProcess)
 	nextProcess.worker.WaitIdle()
-	if d := fx.deliveries(t, nextProcess, receivingWebhook.Webhook); d[0].Status != webhook.Pending {
-		t.Fatalf("the deliveries are %+v, want one pending while its claim is valid", d)
+	if deliveries := fx.deliveries(t, nextProcess, receivingWebhook.Webhook); deliveries[0].Status != webhook.Pending {
+		t.Fatalf("the deliveries are %+v, want one pending while its claim is valid", deliveries)
 	}
 	apptest.Must(t, fx.store.EndLeases(t.Context()))
 	apptest.Must(t, nextProcess.worker.Sweep(t.Context()))
@@ -374,8 +374,8 @@ func TestAMessageIsSentAgainAfterACrash(t *testing.T) {
 	if repeated := accepting.awaitMessages(t, 1)[1]; repeated.ID != firstMessage.ID || !bytes.Equal(repeated.Body, firstMessage.Body) {
 		t.Errorf("the repeated message is %+v, want the id and body of %+v", repeated, firstMessage)
 	}
-	if d := fx.deliveries(t, nextProcess, receivingWebhook.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
-		t.Errorf("the deliveries are %+v, want one that is delivered with one attempt", d)
+	if deliveries := fx.deliveries(t, nextProcess, receivingWebhook.Webhook); len(deliveries) != 1 || deliveries[0].Status != webhook.Delivered || len(deliveries[0].Attempts) != 1 {
+		t.Errorf("the deliveries are %+v, want one that is delivered with one attempt", deliveries)
 	}
 }
 
@@ -383,13 +383,13 @@ func TestAMessageIsSentAgainAfterACrash(t *testing.T) {
 // secret cannot be decrypted. The try must not mark the webhook as failing.
 func TestAMessageThatCannotBeSignedDoesNotCountForTheEndpoint(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	unsignable := webhook.Webhook{ID: fx.newID(), Account: fx.createAccount(t, "a"), URL: "https://0.test/", Status: webhook.Enabled,
 		Secrets: webhook.Secrets{Current: []byte("none")}, CreatedAt: fx.now()}
 	apptest.Must(t, fx.store.AddWebhook(t.Context(), unsignable, nil))
 	fx.emit(t, unsignable.Account, 1)
-	fx.fanOut(t, p)
-	list := fx.deliveries(t, p, unsignable)
+	fx.fanOut(t, process)
+	list := fx.deliveries(t, process, unsignable)
 	stored, err := fx.store.Webhook(t.Context(), unsignable.Account, unsignable.ID)
 	apptest.Must(t, err)
 	if len(list) != 1 || len(list[0].Attempts) != 1 || stored.IsFailing() {
@@ -401,18 +401,18 @@ func TestAMessageThatCannotBeSignedDoesNotCountForTheEndpoint(t *testing.T) {
 // counts as a try that waits for the answer of the endpoint.
 func TestAPanicOfTheSenderEndsTheTry(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	arrived := make(chan struct{}, 10)
-	fx.addWebhook(t, p, owner, func(context.Context, webhook.Message) webhook.Response {
+	fx.addWebhook(t, process, owner, func(context.Context, webhook.Message) webhook.Response {
 		arrived <- struct{}{}
 		panic("broken sender")
 	})
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	<-arrived
-	p.worker.WaitIdle()
-	if n := p.worker.WaitingTries(); n != 0 {
+	process.worker.WaitIdle()
+	if n := process.worker.WaitingTries(); n != 0 {
 		t.Errorf("%d tries wait for an answer after the panic, want 0", n)
 	}
 }
@@ -422,34 +422,34 @@ func TestAPanicOfTheSenderEndsTheTry(t *testing.T) {
 // test message, without a sweep.
 func TestADeliveryThatIsDueDuringATestIsSentAfterTheTest(t *testing.T) {
 	fx := newFixture(t)
-	p := fx.startProcess(t, nil)
+	process := fx.startProcess(t, nil)
 	owner := fx.createAccount(t, "a")
 	failing := newRecorder(500)
 	var duringTest func()
-	failingWebhook := fx.addWebhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+	failingWebhook := fx.addWebhook(t, process, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
 		if duringTest != nil {
 			duringTest()
 		}
 		return failing.handle(ctx, m)
 	})
 	fx.emit(t, owner, 1)
-	fx.fanOut(t, p)
+	fx.fanOut(t, process)
 	failing.awaitMessages(t, 1)
-	p.worker.WaitIdle()
+	process.worker.WaitIdle()
 	fx.advance(time.Minute)
 	duringTest = func() {
 		duringTest = nil
-		fx.wakeDue(t, p) // the next try is due, but the endpoint is busy
+		fx.wakeDue(t, process) // the next try is due, but the endpoint is busy
 	}
-	_, err := p.Test(t.Context(), owner, failingWebhook.ID)
+	_, err := process.Test(t.Context(), owner, failingWebhook.ID)
 	apptest.Must(t, err)
 	if messages := failing.awaitMessages(t, 1); len(messages) != 2 {
 		t.Fatalf("%d messages after the test, want 2", len(messages))
 	}
-	fx.wakeDue(t, p)
+	fx.wakeDue(t, process)
 	failing.awaitMessages(t, 1)
-	if d := fx.deliveries(t, p, failingWebhook.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
-		t.Errorf("the deliveries are %+v, want 2, the older one with 2 attempts", d)
+	if deliveries := fx.deliveries(t, process, failingWebhook.Webhook); len(deliveries) != 2 || len(deliveries[1].Attempts) != 2 {
+		t.Errorf("the deliveries are %+v, want 2, the older one with 2 attempts", deliveries)
 	}
 }
 
