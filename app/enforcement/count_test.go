@@ -60,8 +60,8 @@ func (fx *fixture) dayTotals(t *testing.T, id string) (totals []int) {
 }
 
 // TestLongTraceIsReadByManyPasses checks the passes after three days without a pass, when the trace
-// is too long for one pass. Each pass reads the current day first, and then more of the earlier
-// days.
+// is too long for one pass. Each pass reads the current day, and more of the earlier days than the
+// pass before it.
 func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -84,7 +84,7 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 		default:
 			lastFrom = q.From
 		}
-		if pages > 30 {
+		if pages > 30 { // too few for the whole trace
 			return sendlimit.Trace{}, &outcome.Error{Kind: outcome.Unknown, Cause: "context"}
 		}
 		return m.Sent(ctx, q)
@@ -92,23 +92,24 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	passes := 1
 	for pages = 0; fx.run(t) != nil; pages = 0 {
 		if passes++; !slices.Equal(fx.storedBlocked(t), []string{bob.Address}) || fx.shownSends(t, bob.Address) != 20 || passes > 6 {
-			t.Fatalf("pass %d: the blocked mailboxes are %q", passes, fx.storedBlocked(t))
+			t.Fatalf("pass %d: the blocked mailboxes are %q and bob sent %d, want only bob with 20 in at most 6 passes", passes, fx.storedBlocked(t), fx.shownSends(t, bob.Address))
 		}
 	}
 	if readsOfToday == 0 {
 		t.Error("no pass read the current day")
 	}
 	if got := fx.dayTotals(t, bob.ID); passes < 2 || !slices.Equal(got, []int{20, 20, 20}) && !slices.Equal(got, []int{20, 20, 20, 20}) {
-		t.Fatalf("counted are %v after %d passes", got, passes)
+		t.Fatalf("got the counts %v after %d passes, want 20 on each of 3 or 4 days after at least 2 passes", got, passes)
 	}
 	fx.checkConsistent(t)
 	if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{bob.Address}) {
-		t.Fatalf("the blocked mailboxes are %q", blocked)
+		t.Fatalf("the blocked mailboxes are %q, want only bob", blocked)
 	}
 }
 
 // TestSlowTraceLeavesTimeToEnforce checks that a pass with a slow trace stops reading before its
-// own deadline. The platform answers each call a moment after the deadline of the call.
+// own deadline, and unblocks the mailbox of the day before. The platform answers each call a moment
+// after the deadline of the call.
 func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -116,7 +117,7 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 		fx.fake.Send(fx.id, fx.mailboxes[0].Address, 20)
 		must(t, fx.run(t))
 		fx.advance(24 * time.Hour)
-		end := fx.replaceTrace(func(ctx context.Context, _ ports.MailTenant, _ sendlimit.TraceQuery) (sendlimit.Trace, error) {
+		endReplacement := fx.replaceTrace(func(ctx context.Context, _ ports.MailTenant, _ sendlimit.TraceQuery) (sendlimit.Trace, error) {
 			<-ctx.Done()
 			time.Sleep(time.Millisecond)
 			return sendlimit.Trace{Next: "more"}, nil
@@ -124,18 +125,18 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		if err := fx.Run(ctx, fx.owner, fx.id); err == nil || ctx.Err() != nil || len(fx.storedBlocked(t)) != 0 {
-			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+			t.Fatalf("got the error %v, the context %v and the blocked mailboxes %q, want an error before the deadline and no blocked mailbox", err, ctx.Err(), fx.storedBlocked(t))
 		}
-		end()
+		endReplacement()
 		fx.advance(sendlimit.MinInterval)
 		must(t, fx.Run(t.Context(), fx.owner, fx.id))
 		fx.checkConsistent(t)
 	})
 }
 
-// TestPartialCountsBlockAndDoNotUnblock checks a trace that no pass can read completely. Each pass
-// reads the messages of one mailbox. A partial count can block a mailbox and cannot unblock one.
-// Partial counts are not shown to callers.
+// TestPartialCountsBlockAndDoNotUnblock checks passes that read only the messages of one mailbox
+// before the trace fails. A partial count can block a mailbox and cannot unblock one. Partial counts
+// are not shown to callers.
 func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
 	t.Run("no complete count before", func(t *testing.T) { testPartialCounts(t, false) })
 	t.Run("a complete count before", func(t *testing.T) { testPartialCounts(t, true) })
@@ -178,7 +179,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	for passes := 0; len(fx.storedBlocked(t)) < len(allAddresses); passes++ {
 		fx.advance(sendlimit.MinInterval)
 		if err := fx.Run(t.Context(), fx.owner, fx.id); outcome.KindOf(err) != outcome.Unknown || passes > 100 {
-			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+			t.Fatalf("pass %d: got %v, want an unknown outcome; the blocked mailboxes are %q, want all in at most 100 passes", passes, err, fx.storedBlocked(t))
 		}
 		fx.checkConsistent(t)
 	}
@@ -186,7 +187,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 		must(t, fx.store.SetSendLimit(t.Context(), fx.owner, m.ID, 20, fx.now))
 	}
 	if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
-		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+		t.Fatalf("got %v, want an unknown outcome; the blocked mailboxes are %q, want all", err, fx.storedBlocked(t))
 	}
 	for _, m := range fx.storedMailboxes(t) {
 		if m.BlockedAt.IsZero() || !m.SendsTodayAt.Equal(countedAt) {
@@ -195,18 +196,20 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
 	must(t, err)
-	for maxRows = 1; maxRows < 4; maxRows++ {
+	for maxRows = 1; maxRows < 4; maxRows++ { // partial counts far below the limit of 20
 		if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), allAddresses) {
-			t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+			t.Fatalf("got %v, want an unknown outcome; the blocked mailboxes are %q, want all", err, fx.storedBlocked(t))
 		}
 	}
 	endReplacement()
 	must(t, fx.run(t))
 	if fx.checkConsistent(t); len(fx.storedBlocked(t)) > 0 || fx.shownSends(t, allAddresses[0]) != 20 {
-		t.Fatalf("with a limit of 20 the blocked mailboxes are %q", fx.storedBlocked(t))
+		t.Fatalf("with a limit of 20 the blocked mailboxes are %q and the first one sent %d, want none blocked and 20", fx.storedBlocked(t), fx.shownSends(t, allAddresses[0]))
 	}
 }
 
+// TestUnreadableDayDoesNotStopLaterDays checks the days after a day whose trace cannot be read. Each
+// pass fails, but counts and blocks on its own day.
 func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -219,17 +222,17 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 		return m.Sent(ctx, q)
 	})()
 	ada := fx.mailboxes[0]
-	for n := range 4 {
-		timeOfDay := []time.Duration{15 * time.Minute, 7 * time.Hour}[n%2]
-		fx.advance(today.End.Add(time.Duration(n)*24*time.Hour + timeOfDay).Sub(fx.now))
+	for days := range 4 {
+		timeOfDay := []time.Duration{15 * time.Minute, 7 * time.Hour}[days%2]
+		fx.advance(today.End.Add(time.Duration(days)*24*time.Hour + timeOfDay).Sub(fx.now))
 		for range 2 { // the first pass unblocks ada at the day boundary
 			if err := fx.run(t); outcome.KindOf(err) != outcome.Unknown {
-				t.Fatal(err)
+				t.Fatalf("got %v, want an unknown outcome", err)
 			}
 			fx.fake.Send(fx.id, ada.Address, 20)
 		}
 		if fx.checkConsistent(t); !slices.Equal(fx.storedBlocked(t), []string{ada.Address}) || fx.shownSends(t, ada.Address) != 20 {
-			t.Fatalf("at %s the blocked mailboxes are %q", fx.now, fx.storedBlocked(t))
+			t.Fatalf("at %s the blocked mailboxes are %q and ada sent %d, want only ada with 20", fx.now, fx.storedBlocked(t), fx.shownSends(t, ada.Address))
 		}
 	}
 }
@@ -258,7 +261,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 	var heapBefore, heapAfter uint64
 	defer fx.replaceTrace(func(_ context.Context, _ ports.MailTenant, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
 		if slices.Sort(q.Senders); !slices.Equal(q.Senders, slices.Sorted(slices.Values(managed))) {
-			t.Errorf("the senders of the query are %q", q.Senders)
+			t.Errorf("the senders of the query are %q, want %q", q.Senders, managed)
 		}
 		page, _ := strconv.Atoi(q.Cursor)
 		switch page {
@@ -275,7 +278,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		t.Errorf("%d messages are counted, want 1", n)
 	}
 	if heapAfter > heapBefore+8<<20 {
-		t.Errorf("%d bytes are kept of %d rows", heapAfter-heapBefore, pages*len(rows))
+		t.Errorf("%d bytes are kept of %d rows, want at most 8 MiB", heapAfter-heapBefore, pages*len(rows))
 	}
 }
 
@@ -285,23 +288,24 @@ func TestTraceOfATenantWithoutMailboxesIsNotRead(t *testing.T) {
 	fx.syncMailboxes(t, nil)
 	must(t, fx.run(t))
 	if n := fx.fake.Calls("Sent"); n != 0 {
-		t.Fatalf("the trace was read %d times", n)
+		t.Fatalf("the trace was read %d times, want 0", n)
 	}
 }
 
-// TestLateRowsCountOnTheCurrentDay checks that rows still count if the trace shows them hours late.
+// TestLateRowsCountOnTheCurrentDay checks that rows still count if the trace shows them 13 hours
+// late, on the same day.
 func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	must(t, fx.run(t))
 	fx.fake.SetLag(fx.id, fake.Lag{Trace: 13 * time.Hour})
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
-	for range 27 {
+	for range 27 { // 13.5 hours
 		must(t, fx.run(t))
 	}
 	fx.checkConsistent(t)
 	if n := fx.shownSends(t, fx.mailboxes[0].Address); n != 6 || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%d are counted, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+		t.Fatalf("%d messages are counted and the blocked mailboxes are %q, want 6 and one mailbox", n, fx.storedBlocked(t))
 	}
 }
 
@@ -321,22 +325,22 @@ func TestMailboxDiscoveredLateCountsTheWholeDay(t *testing.T) {
 		return rows[0]
 	}
 	fx.fake.Send(fx.id, "eve@"+domainOne, 20)
-	for range 16 {
+	for range 16 { // 8 hours
 		must(t, fx.run(t))
 	}
 	eve := discover("eve")
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if got := fx.dayTotals(t, eve.ID); !slices.Equal(got, []int{20}) || !slices.Equal(fx.storedBlocked(t), []string{eve.Address}) {
-		t.Fatalf("counted are %v, blocked %q", got, fx.storedBlocked(t))
+		t.Fatalf("got the counts %v of eve and the blocked mailboxes %q, want 20 on one day and only eve", got, fx.storedBlocked(t))
 	}
-	for fx.now.Day() == 2 || fx.now.Hour() > 1 {
+	for fx.now.Day() == 2 || fx.now.Hour() > 1 { // until shortly after midnight
 		must(t, fx.run(t))
 	}
 	zoe := discover("zoe") // discovered while passes still read the end of the previous day
 	must(t, fx.run(t))
 	if got := fx.dayTotals(t, zoe.ID); !slices.Equal(got, []int{0}) {
-		t.Fatalf("counted are %v", got)
+		t.Fatalf("got the counts %v of zoe, want 0 on one day", got)
 	}
 }
 
@@ -355,31 +359,32 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 			fx.now = fx.fake.Now()
 			health, err := fx.store.SendHealth(t.Context(), fx.now, fx.now.Add(-time.Hour))
 			if must(t, err); health.LaggingTenants != 1 {
-				t.Fatalf("the tenant is not lagging: %+v", health)
+				t.Fatalf("got %+v, want one lagging tenant", health)
 			}
 			fx.fake.Send(fx.id, bob.Address, 20)
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{ada.Address, bob.Address}) || fx.shownSends(t, ada.Address) != 20 {
-				t.Fatalf("the blocked mailboxes are %q, ada sent %d", blocked, fx.shownSends(t, ada.Address))
+				t.Fatalf("the blocked mailboxes are %q and ada sent %d, want ada and bob, and 20", blocked, fx.shownSends(t, ada.Address))
 			}
 			must(t, fx.store.SetSendLimit(t.Context(), fx.owner, ada.ID, 25, fx.now))
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{bob.Address}) {
-				t.Fatalf("with a raised limit the blocked mailboxes are %q", blocked)
+				t.Fatalf("with a raised limit of ada the blocked mailboxes are %q, want only bob", blocked)
 			}
 			fx.advance(24 * time.Hour)
 			must(t, fx.run(t))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 0 {
-				t.Fatalf("on the next day the blocked mailboxes are %q", fx.storedBlocked(t))
+				t.Fatalf("on the next day the blocked mailboxes are %q, want none", fx.storedBlocked(t))
 			}
 		})
 	}
 }
 
 // TestBlockEndsOnADayWithoutMidnight checks a block on the day before daylight saving time begins
-// in the Azores. The clock there skips from midnight to one o'clock. The block ends at that moment.
+// in the Azores. On the next day, the clock there skips from midnight to one o'clock. The block ends
+// at that moment, which is 01:00 UTC.
 func TestBlockEndsOnADayWithoutMidnight(t *testing.T) {
 	fx := newFixture(t)
 	fx.advance(time.Date(2027, 3, 27, 10, 0, 0, 0, time.UTC).Sub(fx.now))
@@ -387,11 +392,11 @@ func TestBlockEndsOnADayWithoutMidnight(t *testing.T) {
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Atlantic/Azores")
 	must(t, err)
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
-	for range 2 * 48 {
+	for range 2 * 48 { // two days
 		must(t, fx.run(t))
 		fx.checkConsistent(t)
-		if want := fx.now.Before(time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC)); want != (len(fx.storedBlocked(t)) == 1) {
-			t.Fatalf("at %s the blocked mailboxes are %q", fx.now, fx.storedBlocked(t))
+		if wantBlocked := fx.now.Before(time.Date(2027, 3, 28, 1, 0, 0, 0, time.UTC)); wantBlocked != (len(fx.storedBlocked(t)) == 1) {
+			t.Fatalf("at %s the blocked mailboxes are %q, want a block: %v", fx.now, fx.storedBlocked(t), wantBlocked)
 		}
 	}
 }

@@ -31,8 +31,8 @@ type crashPlan struct {
 	pause func() (lost bool)
 
 	crashed  bool
-	claimed  ports.TenantClaim
-	lastStep string // the latest step; after a crash or pause, the step of the crash or pause
+	claimed  ports.TenantClaim // the claim of the pass
+	lastStep string            // the latest step; after a crash or pause, the step of the crash or pause
 }
 
 // step executes do, unless the process has crashed. If this is the step of the plan, the process
@@ -88,9 +88,9 @@ type crashingClaims struct {
 }
 
 func (c crashingClaims) ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (ports.TenantClaim, bool, error) {
-	r, won, err := c.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
-	c.claimed = r
-	return r, won, err
+	claim, won, err := c.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
+	c.claimed = claim
+	return claim, won, err
 }
 
 func (c crashingClaims) SaveCounts(ctx context.Context, claim ports.TenantClaim, counts ports.SendCounts) (held bool, err error) {
@@ -143,9 +143,9 @@ func (c crashingTenant) Rules(ctx context.Context) (rules []sendlimit.Rule, err 
 	return rules, err
 }
 
-func (c crashingTenant) Block(ctx context.Context, scope string, mailboxes []string) (r sendlimit.Rule, err error) {
-	err = c.step("Block", true, func() error { r, err = c.MailTenant.Block(ctx, scope, mailboxes); return err })
-	return r, err
+func (c crashingTenant) Block(ctx context.Context, scope string, mailboxes []string) (rule sendlimit.Rule, err error) {
+	err = c.step("Block", true, func() error { rule, err = c.MailTenant.Block(ctx, scope, mailboxes); return err })
+	return rule, err
 }
 
 func (c crashingTenant) Mailboxes(ctx context.Context) (mailboxes []mailbox.Platform, err error) {

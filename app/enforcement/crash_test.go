@@ -13,8 +13,8 @@ import (
 )
 
 // TestNextPassCompletesTheChangesOfACrashedPass crashes the process at each step of a pass that
-// blocks one mailbox and unblocks another. The next pass completes both changes. Each change has
-// one event, and no rule is written twice.
+// blocks one mailbox and unblocks a different mailbox. The next pass completes both changes. Each
+// change has one event, and sets its rule once.
 func TestNextPassCompletesTheChangesOfACrashedPass(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		for step, crashed := 0, true; crashed; step++ {
@@ -23,7 +23,7 @@ func TestNextPassCompletesTheChangesOfACrashedPass(t *testing.T) {
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if events := fx.events(t); len(events[ada]) != 1 || len(events[adaTwo]) != 2 || fx.fake.Effects("Block") != 3 {
-				t.Fatalf("step %d, after its effect %v: %d writes, events %+v", step, afterEffect, fx.fake.Effects("Block"), events)
+				t.Fatalf("step %d, after its effect %v: got %d writes and the events %+v, want 3 writes, 1 event of ada and 2 of adaTwo", step, afterEffect, fx.fake.Effects("Block"), events)
 			}
 			if step > 50 {
 				t.Fatal("the pass has more than 50 steps")
@@ -40,9 +40,9 @@ func newWithPendingChanges(t *testing.T) (fx *fixture, ada, adaTwo string) {
 
 // newWithPendingChangesIn returns the same as newWithPendingChanges, in a store that several
 // fixtures can share.
-func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fixture, ada, adaTwo string) {
+func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, number int) (fx *fixture, ada, adaTwo string) {
 	t.Helper()
-	fx = newNumberedFixture(t, store, n)
+	fx = newNumberedFixture(t, store, number)
 	ada, adaTwo = fx.mailboxes[0].Address, fx.mailboxes[2].Address
 	fx.limit(t, domainOne, 5)
 	fx.limit(t, domainTwo, 5)
@@ -57,32 +57,37 @@ func newWithPendingChangesIn(t *testing.T, store *bunstore.Store, n int) (fx *fi
 // can crash too. Each change at the platform still has its event. Over all cases, passes crash
 // before and after each step in crashSteps.
 func TestChangesOfACrashedPassKeepTheirEvents(t *testing.T) {
-	store, reached, n := newStore(t), map[string]bool{}, 0
+	store, crashPoints, fixtures := newStore(t), map[string]bool{}, 0
 	for _, afterEffect := range []bool{false, true} {
-		for first, crashed := 0, true; crashed; first++ {
-			for second, more := 0, true; more; second++ {
-				fx, _, _ := newWithPendingChangesIn(t, store, n)
-				plan := fx.runCrashing(t, first, afterEffect)
-				reached[plan.crashPoint()], crashed = plan.crashed || reached[plan.crashPoint()], plan.crashed
+		for firstStep, firstCrashed := 0, true; firstCrashed; firstStep++ {
+			for secondStep, more := 0, true; more; secondStep++ {
+				fx, _, _ := newWithPendingChangesIn(t, store, fixtures)
+				fixtures++
+				firstPass := fx.runCrashing(t, firstStep, afterEffect)
 				fx.limit(t, domainOne, 9) // ada is below this limit
 				fx.limit(t, domainTwo, 3) // adaTwo exceeds this limit
-				plan = fx.runCrashing(t, second, !afterEffect)
-				n++
-				reached[plan.crashPoint()], more = plan.crashed || reached[plan.crashPoint()], plan.crashed && first%3 == 0
+				secondPass := fx.runCrashing(t, secondStep, !afterEffect)
+				for _, plan := range []*crashPlan{firstPass, secondPass} {
+					if plan.crashed {
+						crashPoints[plan.crashPoint()] = true
+					}
+				}
+				firstCrashed = firstPass.crashed
+				more = secondPass.crashed && firstStep%3 == 0 // not every pair of steps, to save time
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
 			}
 		}
 	}
 	for _, step := range crashSteps {
-		if !reached["before "+step] || !reached["after "+step] {
+		if !crashPoints["before "+step] || !crashPoints["after "+step] {
 			t.Errorf("no pass crashed before %s, or no pass crashed after it", step)
 		}
 	}
 }
 
-// crashPoint returns "before" or "after" and the name of the last step of the pass, at which the
-// process crashed or paused unless the pass has ended.
+// crashPoint returns "before" or "after", and the name of the step at which the process crashed or
+// paused. If it did neither, the name is that of the last step.
 func (p *crashPlan) crashPoint() string {
 	if p.afterEffect {
 		return "after " + p.lastStep
@@ -94,8 +99,9 @@ func (p *crashPlan) crashPoint() string {
 // crash.
 var crashSteps = []string{"SaveCounts", "ReconcileIntents", "SaveIntents", "Block", "SaveChanges", "ReleaseTenant"}
 
-// TestIntentsStayOpenWithoutRules checks that a pass with open intents makes no decision while it
-// cannot read the rules. The intents stay open. Counts are still stored.
+// TestIntentsStayOpenWithoutRules checks passes that cannot read the rules while intents are open.
+// They store counts, but set no rule and record no event. A pass that can read the rules then
+// records the block and the unblock.
 func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
@@ -110,7 +116,7 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx.fake.Send(fx.id, bob, 2)
 	for range 2 {
 		if err := fx.run(t); err == nil || len(fx.events(t)) != 0 || fx.fake.Calls("Block") != 1 || fx.shownSends(t, bob) != 2 {
-			t.Fatalf("%v, events %+v, %d calls", err, fx.events(t), fx.fake.Calls("Block"))
+			t.Fatalf("got the error %v, the events %+v, %d block calls and %d messages of bob, want an error, no event, 1 call and 2 messages", err, fx.events(t), fx.fake.Calls("Block"), fx.shownSends(t, bob))
 		}
 	}
 	endFault()
@@ -145,17 +151,17 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			for range 2 {
 				fx.fake.Fail(fake.Fault{Method: "Block", Object: to, Kind: outcome.Down, Times: 1})
 				if err := fx.run(t); err == nil || !slices.Contains(fx.ruleList(t, from), ada) {
-					t.Fatalf("%v: the old rule of %q does not block ada: %q", err, from, fx.ruleList(t, from))
+					t.Fatalf("got the error %v, want an error; the old rule of %q blocks %q, want ada in it", err, from, fx.ruleList(t, from))
 				}
 			}
 			must(t, fx.run(t))
 			if !slices.Contains(fx.ruleList(t, to), ada) || slices.Contains(fx.ruleList(t, from), ada) {
-				t.Fatalf("%q lists %q, %q lists %q", from, fx.ruleList(t, from), to, fx.ruleList(t, to))
+				t.Fatalf("the old rule of %q lists %q, the new rule of %q lists %q, want ada only in the new rule", from, fx.ruleList(t, from), to, fx.ruleList(t, to))
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if events := fx.events(t); len(events[ada]) != 1 || len(events[adaTwo]) != 1 {
-				t.Fatalf("the events are %+v, want one block each", events)
+				t.Fatalf("the events are %+v, want one block of ada and one of adaTwo", events)
 			}
 		})
 	}

@@ -31,22 +31,22 @@ func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	t.Helper()
 	deleted, err := s.Delete(t.Context(), fx.owner, fx.id, nil)
 	if err != nil || !deleted.RulesRemoved || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
-		t.Errorf("%+v, %v: the platform still has the rules %v", deleted.RuleRemoval, err, fx.fake.SnapshotOf(fx.id).Rules)
+		t.Errorf("got %+v, %v, want all rules removed; the platform has the rules %v", deleted.RuleRemoval, err, fx.fake.SnapshotOf(fx.id).Rules)
 	}
 }
 
 // seizingClaims closes seized when a tenant is seized. Its SeizeTenant returns only after the test
-// has closed ended.
+// has closed passEnded.
 type seizingClaims struct {
 	ports.TenantClaims
-	seized, ended chan struct{}
+	seized, passEnded chan struct{}
 }
 
 func (s seizingClaims) SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (ports.TenantClaim, bool, error) {
-	r, won, err := s.TenantClaims.SeizeTenant(ctx, owner, id, lease)
+	claim, won, err := s.TenantClaims.SeizeTenant(ctx, owner, id, lease)
 	close(s.seized)
-	<-s.ended
-	return r, won, err
+	<-s.passEnded
+	return claim, won, err
 }
 
 // TestDeleteDuringCallLeavesNoRule deletes a tenant during a long call of a pass. The deletion
@@ -62,18 +62,18 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 			fx.advance(sendlimit.MaxInterval)
 			s, claims := fx.deletionService(), seizingClaims{fx.store, make(chan struct{}), make(chan struct{})}
 			s.Claims = claims
-			done := make(chan struct{})
+			deletionEnded := make(chan struct{})
 			plan := &crashPlan{stepName: "Block", afterEffect: !lateEffect, pause: func() bool {
-				go func() { defer close(done); fx.deleteTenant(t, s) }()
+				go func() { defer close(deletionEnded); fx.deleteTenant(t, s) }()
 				select {
 				case <-claims.seized:
-				case <-done: // the deletion ended early, and deleteTenant has reported the error
+				case <-deletionEnded: // the deletion ended early, and deleteTenant has reported the error
 				}
 				return false // the call still reaches the platform
 			}}
 			must(t, fx.runWithPlan(t, plan))
-			close(claims.ended)
-			<-done
+			close(claims.passEnded)
+			<-deletionEnded
 			if eventChanges := fx.eventTransitions(t)[fx.mailboxes[0].Address]; len(eventChanges) != 2 || !eventChanges[0] || eventChanges[1] {
 				t.Fatalf("the events are %+v, want a block and an unblock", fx.events(t))
 			}
@@ -82,7 +82,7 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 	}
 }
 
-// checkEvents fails the test unless each block and each unblock by the rules has one event.
+// checkEvents fails the test unless each address has as many events as the rules made changes to it.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
 	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)
@@ -103,7 +103,7 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 			ada := fx.mailboxes[0].Address
 			fx.fake.Send(fx.id, ada, 6)
 			must(t, fx.run(t))
-			apptest.ChangeTenant(t, fx.store, fx.owner, fx.id, func(x *tenant.Tenant) { x.Bootstrap = bootstrap })
+			apptest.ChangeTenant(t, fx.store, fx.owner, fx.id, func(changed *tenant.Tenant) { changed.Bootstrap = bootstrap })
 			fx.deleteTenant(t, fx.deletionService())
 			events := fx.events(t)
 			if len(events) != 1 || len(events[ada]) != 2 || events[ada][1].Message() != "Mailbox unblocked: sent 6, limit 5" || events[ada][1].Tenant != fx.id {
@@ -116,7 +116,8 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 
 // TestDeleteWithoutItsPauseCanBeRepeated ends a limit while the tenant is being deleted, after the
 // rules were removed. The end of the limit revokes the lease of the deletion, and moves a block to
-// another rule. The deletion must fail. Otherwise it would delete the tenant and leave this rule.
+// the tenant-wide rule. The deletion must fail. Otherwise it would delete the tenant and leave the
+// tenant-wide rule.
 func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
@@ -133,9 +134,9 @@ func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 }
 
 // TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated ends a limit while the tenant is being
-// deleted and the removal of one rule fails. The end of the limit moves a block to another rule,
-// which the deletion has already removed. The deletion must fail. Otherwise it would not name this
-// rule as remaining.
+// deleted and the removal of the domain's rule fails. The end of the limit moves a block to the
+// tenant-wide rule, which the deletion has already removed. The deletion must fail. Otherwise it
+// would not name the tenant-wide rule as remaining.
 func TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
@@ -179,7 +180,7 @@ func (t failingRemovalTenant) RemoveRule(ctx context.Context, scope string) erro
 // failingTenants is a store that fails to delete tenants.
 type failingTenants struct{ *bunstore.Store }
 
-var errStore = errors.New("away")
+var errStore = errors.New("the tenant cannot be deleted")
 
 func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID, *ports.StoredAnswer) error {
 	return errStore
@@ -200,15 +201,15 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			s := fx.deletionService()
 			s.Tenants = failingTenants{fx.store}
 			if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errStore) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
-				t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+				t.Fatalf("got the error %v and the blocked mailboxes %q, want the error of the store and none", err, fx.storedBlocked(t))
 			}
 			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {
-				t.Fatalf("due are %v, %v", due, err)
+				t.Fatalf("the due tenants are %v, %v, want one", due, err)
 			}
 			fx.advance(sendlimit.MinInterval)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 1 {
-				t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+				t.Fatalf("the blocked mailboxes are %q, want one", fx.storedBlocked(t))
 			}
 		})
 	}

@@ -208,7 +208,7 @@ func TestIntentsOfOtherScopesOutliveEnd(t *testing.T) {
 // TestEndKnowsTheRuleOfTheFirstBlock checks that End reports the rule of a limit that was set
 // without a rule. The first block created this rule, and the list of a lagging replica can lack it.
 func TestEndKnowsTheRuleOfTheFirstBlock(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		lagging bool
 		limits  map[string]int
 	}{
@@ -218,10 +218,10 @@ func TestEndKnowsTheRuleOfTheFirstBlock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			if tt.lagging {
+			if tc.lagging {
 				fx.fake.FreezeRuleList(fx.id)
 			}
-			fx.sendUnderLimits(t, tt.limits, 6)
+			fx.sendUnderLimits(t, tc.limits, 6)
 			ended, err := fx.endPolicy(t, domainOne)
 			must(t, err)
 			if rule := sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules); ended.Policy.RuleID != "" || !ended.HadRule || rule.Name != "" {

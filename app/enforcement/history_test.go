@@ -58,7 +58,7 @@ type history struct {
 	log             []string // the operations so far, for the failure message
 	clearFaults     []func()
 	timeZoneChanges int
-	counts          map[string]int // the largest count of each mailbox and day so far
+	counts          map[string]int // the latest count, by time zone, mailbox and day
 	pausing         bool           // a paused pass is in progress
 	deleted         bool           // the tenant is deleted
 	latestClock     time.Time      // the latest time that the service's clock showed
@@ -110,16 +110,16 @@ func (h *history) playStep(t *testing.T) {
 // later.
 func (h *history) sendMail(t *testing.T) {
 	t.Helper()
-	m, n := h.mailboxes[h.IntN(len(h.mailboxes))], 1+h.IntN(9)
-	blocked := slices.Contains(h.blockedByRules(t), m.Address)
+	sender, count := h.mailboxes[h.IntN(len(h.mailboxes))].Address, 1+h.IntN(9)
+	blocked := slices.Contains(h.blockedByRules(t), sender)
 	h.fake.SetLag(h.id, fake.Lag{Trace: time.Duration(h.IntN(int(maxTraceLag)))})
-	sent := h.fake.Send(h.id, m.Address, n)
-	h.note("%s sends %d messages of %d", m.Address, sent, n)
-	if blocked != (sent == 0) {
-		t.Fatalf("%s sent %d, blocked is %v", m.Address, sent, blocked)
+	accepted := h.fake.Send(h.id, sender, count)
+	h.note("%s sends %d messages, and %d are accepted", sender, count, accepted)
+	if blocked != (accepted == 0) {
+		t.Fatalf("the platform accepted %d messages of %s, and a rule blocks the sender: %v; want no message exactly if a rule blocks", accepted, sender, blocked)
 	}
-	for range sent {
-		h.want.sent[m.Address] = append(h.want.sent[m.Address], h.fake.Now())
+	for range accepted {
+		h.want.sent[sender] = append(h.want.sent[sender], h.fake.Now())
 	}
 }
 
@@ -157,13 +157,13 @@ func (h *history) dropRandomDomain(t *testing.T) {
 
 // failCall lets some of the next calls to the platform fail.
 func (h *history) failCall(*testing.T) {
-	f := fake.Fault{Method: []string{"Block", "Block", "Sent", "Rules"}[h.IntN(4)], Skip: h.IntN(3), Times: 1 + h.IntN(2), AfterEffect: h.IntN(2) == 0,
+	injected := fake.Fault{Method: []string{"Block", "Block", "Sent", "Rules"}[h.IntN(4)], Skip: h.IntN(3), Times: 1 + h.IntN(2), AfterEffect: h.IntN(2) == 0,
 		Kind: []outcome.Kind{outcome.Down, outcome.Unknown, outcome.Throttled, outcome.Broken}[h.IntN(4)]}
-	if f.Kind != outcome.Unknown {
-		f.AfterEffect = false
+	if injected.Kind != outcome.Unknown {
+		injected.AfterEffect = false
 	}
-	h.note("%s fails: %+v", f.Method, f)
-	h.clearFaults = append(h.clearFaults, h.fake.Fail(f))
+	h.note("%s fails: %+v", injected.Method, injected)
+	h.clearFaults = append(h.clearFaults, h.fake.Fail(injected))
 }
 
 // wait lets up to 20 hours elapse.
@@ -182,7 +182,7 @@ func (h *history) stepClock(t *testing.T) {
 	if hours := []int{0, 3, 30}[h.IntN(3)]; hours > 0 {
 		h.now = h.now.Add(-time.Duration(h.IntN(hours*60)) * time.Minute)
 	}
-	h.note("the clock steps")
+	h.note("the clock steps to %s", h.now)
 	if h.IntN(2) == 0 {
 		h.changeTimeZone(t)
 	}
@@ -197,8 +197,8 @@ func (h *history) runWithFastClock(t *testing.T) {
 			return
 		}
 	}
-	now := h.now
-	h.now = now.Add([]time.Duration{5 * time.Hour, 5 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}[h.IntN(6)])
+	clockBefore := h.now
+	h.now = clockBefore.Add([]time.Duration{5 * time.Hour, 5 * time.Hour, 24 * time.Hour, 24 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}[h.IntN(6)])
 	h.note("a pass with a fast clock")
 	plan := &crashPlan{stepsLeft: -1}
 	if h.IntN(2) == 0 {
@@ -208,8 +208,8 @@ func (h *history) runWithFastClock(t *testing.T) {
 	if plan.crashed {
 		h.expireLease(t, plan.claimed)
 	}
-	h.now = now
-	h.checkCountsGrow(t)
+	h.now = clockBefore
+	h.checkCountsDoNotFall(t)
 }
 
 func (h *history) changeTimeZone(t *testing.T) {
@@ -230,7 +230,7 @@ func (h *history) runOnce(t *testing.T) {
 	h.advance(sendlimit.MaxInterval)
 	h.note("a pass")
 	_ = h.Run(t.Context(), h.owner, h.id) // injected faults are expected
-	h.checkCountsGrow(t)
+	h.checkCountsDoNotFall(t)
 }
 
 // runOnTruncatedTrace runs a pass whose trace lacks the messages of the last hour.
@@ -249,7 +249,7 @@ func (h *history) crashRun(t *testing.T) {
 	h.note("a pass crashes at step %q %d, after its effect: %v", plan.stepName, plan.stepsLeft, plan.afterEffect)
 	h.runCrashingAt(t, plan)
 	h.note("the pass crashed: %v", plan.crashed)
-	h.checkCountsGrow(t)
+	h.checkCountsDoNotFall(t)
 }
 
 // randomCrash returns a plan that crashes at a random step. If the caller sets pause, the plan
@@ -291,7 +291,7 @@ func (h *history) pauseRun(t *testing.T) {
 		return !held
 	}
 	_ = h.runWithPlan(t, plan)
-	h.checkCountsGrow(t)
+	h.checkCountsDoNotFall(t)
 }
 
 // removeTenant deletes the tenant. A pass in progress loses its lease.
@@ -315,7 +315,7 @@ func (h *history) checkDeleted(t *testing.T) {
 	t.Helper()
 	must(t, h.Run(t.Context(), h.owner, h.id))
 	if blocked := h.blockedByRules(t); len(blocked) != 0 {
-		t.Fatalf("still blocked are %q", blocked)
+		t.Fatalf("the rules of a deleted tenant block %q, want none", blocked)
 	}
 	ruleChanges, eventChanges := h.ruleTransitions(), h.eventTransitions(t)
 	for address, changes := range ruleChanges {
@@ -359,7 +359,8 @@ func (h *history) lastBlockTime(t *testing.T) (last time.Time) {
 	return last
 }
 
-func (h *history) checkCountsGrow(t *testing.T) {
+// checkCountsDoNotFall fails the test if a stored count is lower than at the last check.
+func (h *history) checkCountsDoNotFall(t *testing.T) {
 	t.Helper()
 	mailboxes, err := h.store.CountedMailboxes(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id}, time.Time{})
 	must(t, err)
@@ -367,7 +368,7 @@ func (h *history) checkCountsGrow(t *testing.T) {
 		for _, c := range m.Counts {
 			key := fmt.Sprint(h.timeZoneChanges, m.Address, c.Day)
 			if c.Total() < h.counts[key] {
-				t.Fatalf("%s on %s: %d after %d", m.Address, c.Day, c.Total(), h.counts[key])
+				t.Fatalf("the count of %s on %s fell from %d to %d", m.Address, c.Day, h.counts[key], c.Total())
 			}
 			h.counts[key] = c.Total()
 		}
@@ -390,19 +391,19 @@ func (h *history) checkFinalState(t *testing.T) {
 		h.runFourTimes(t)
 	}
 	h.checkConsistent(t)
-	writes := h.fake.Effects("Block")
+	writesBefore := h.fake.Effects("Block")
 	for _, m := range h.storedMailboxes(t) {
 		if n := h.want.today(m.Address, h.now); m.SendsToday != n || h.want.blocked(m.Address, h.now) == m.BlockedAt.IsZero() {
-			t.Fatalf("%s sent %d by %s, with the limits %v and its own %d: %+v", m.Address, n, h.now, h.want.limits, h.want.ownLimits[m.Address], m)
+			t.Fatalf("%s sent %d messages today by %s; the limits are %v and its own limit is %d; the stored mailbox does not match: %+v", m.Address, n, h.now, h.want.limits, h.want.ownLimits[m.Address], m)
 		}
 	}
 	day := sendlimit.DayOf(h.now, h.want.location)
 	must(t, h.run(t))
-	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writes {
-		t.Fatal("unchanged values were written again")
+	if h.checkConsistent(t); day.Contains(h.now) && h.fake.Effects("Block") != writesBefore {
+		t.Fatal("the last pass set a rule although nothing had changed")
 	}
 	intents, err := h.store.Intents(t.Context(), ports.TenantClaim{Account: h.owner, Tenant: h.id})
 	if must(t, err); len(intents) != 0 {
-		t.Fatalf("open intents: %+v", intents)
+		t.Fatalf("the store has the open intents %+v, want none", intents)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// syncMailboxes stores two discoveries with exactly these mailboxes. All other mailboxes are
-// removed by the second discovery.
+// syncMailboxes stores two discoveries with exactly these mailboxes. The second discovery removes all
+// other mailboxes.
 func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	t.Helper()
 	found := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}
@@ -53,7 +53,7 @@ func TestMailboxThatASyncDropsIsUnblocked(t *testing.T) {
 	must(t, fx.Run(t.Context(), fx.owner, fx.id)) // the tenant is due at once
 	fx.checkConsistent(t)
 	if blocks := fx.blockedByRules(t); len(blocks) != 0 {
-		t.Fatalf("the rules block %q", blocks)
+		t.Fatalf("the rules block %q, want none", blocks)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestStateMatchesTheRulesWhenMailboxesComeAndGo(t *testing.T) {
 		})
 	}
 	if events < histories || syncEvents < histories/4 {
-		t.Errorf("only %d events, %d of them by syncs", events, syncEvents)
+		t.Errorf("got %d events, %d of them by syncs, want at least %d and %d", events, syncEvents, histories, histories/4)
 	}
 }
 
@@ -183,10 +183,10 @@ func (c *mailboxChurn) eventCount(t *testing.T) (n int) {
 }
 
 // checkAlternation fails the test unless the blocks and unblocks of each address alternate in time
-// order. For the addresses in known, the last event must also match the stored state. known must
+// order. For the addresses in listed, the last event must also match the stored state. listed must
 // not contain a blocked mailbox that a sync hides. The last event of a hidden mailbox can be a
 // block, but the store does not list the mailbox.
-func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
+func (c *mailboxChurn) checkAlternation(t *testing.T, listed []string) {
 	t.Helper()
 	blocked := c.storedBlocked(t)
 	for address, events := range c.events(t) {
@@ -195,8 +195,8 @@ func (c *mailboxChurn) checkAlternation(t *testing.T, known []string) {
 				t.Fatalf("blocks and unblocks of %s do not alternate: %+v", address, events)
 			}
 		}
-		if slices.Contains(known, address) && slices.Contains(blocked, address) != (len(events)%2 == 1) {
-			t.Fatalf("the blocked mailboxes are %q, events of %s: %+v", blocked, address, events)
+		if slices.Contains(listed, address) && slices.Contains(blocked, address) != (len(events)%2 == 1) {
+			t.Fatalf("the blocked mailboxes are %q, which contradicts the events of %s: %+v", blocked, address, events)
 		}
 	}
 }
@@ -211,15 +211,15 @@ func (c *mailboxChurn) checkFinalState(t *testing.T) {
 	must(t, c.run(t))
 	c.checkAlternation(t, c.everyAddress)
 	if stored := addresses(c.storedMailboxes(t)); len(stored) != len(c.present) {
-		t.Fatalf("stored are %q, at the platform are %q", stored, c.present)
+		t.Fatalf("the store has the mailboxes %q, want those of the platform: %q", stored, c.present)
 	}
 	if rules, blocked := c.blockedByRules(t), c.storedBlocked(t); !slices.Equal(rules, blocked) {
-		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
+		t.Fatalf("the rules block %q, and the store has the blocked mailboxes %q; want the same", rules, blocked)
 	}
 	eventChanges := c.eventTransitions(t)
 	for address, ruleChanges := range c.ruleTransitions() {
 		if blocks, recorded := countBlocks(ruleChanges), countBlocks(eventChanges[address]); blocks > recorded {
-			t.Fatalf("the rules blocked %s %d times, and %d blocks are recorded", address, blocks, recorded)
+			t.Fatalf("the rules blocked %s %d times, but only %d blocks are recorded", address, blocks, recorded)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (p partialTenant) Block(ctx context.Context, scope string, list []string) (
 
 // TestAMissingMailboxDoesNotPreventOtherBlocks checks that a mailbox that is missing at the
 // platform does not prevent the blocks of other mailboxes. The missing mailbox is not shown as
-// blocked.
+// blocked. When it returns, it is blocked too.
 func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	fx := newFixture(t)
 	ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
@@ -61,28 +61,28 @@ func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 	fx.fake.Send(guid, ada, 6)
 	must(t, fx.run(t))
 	if len(fx.storedBlocked(t)) != 0 || len(fx.blockedByRules(t)) != 0 {
-		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q, by rules %q, want none", fx.storedBlocked(t), fx.blockedByRules(t))
 	}
 	fx.fake.Send(guid, bob, 6)
 	for range 2 {
 		must(t, fx.run(t))
 		if !slices.Equal(fx.storedBlocked(t), []string{bob}) || !slices.Equal(fx.blockedByRules(t), []string{bob}) {
-			t.Fatalf("the blocked mailboxes are %q, by rules %q", fx.storedBlocked(t), fx.blockedByRules(t))
+			t.Fatalf("the blocked mailboxes are %q, by rules %q, want only bob", fx.storedBlocked(t), fx.blockedByRules(t))
 		}
 	}
-	present = nil // the blocked mailbox disappears and is unblocked once
+	present = nil // bob is missing too, and is unblocked once
 	for range 2 {
 		must(t, fx.run(t))
 		fx.checkConsistent(t)
 		if events := fx.events(t); len(fx.blockedByRules(t)) != 0 || len(events[bob]) != 2 || len(events[ada]) != 0 {
-			t.Fatalf("rules block %q, events %+v", fx.blockedByRules(t), events)
+			t.Fatalf("the rules block %q and the events are %+v, want no block, 2 events of bob and none of ada", fx.blockedByRules(t), events)
 		}
 	}
 	present = []string{ada, bob}
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if len(fx.storedBlocked(t)) != 2 {
-		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q, want ada and bob", fx.storedBlocked(t))
 	}
 }
 
@@ -90,12 +90,12 @@ func TestAMissingMailboxDoesNotPreventOtherBlocks(t *testing.T) {
 // state, the rules and the events agree after the next pass, even if the mailbox returns before
 // that pass.
 func TestCrashWithAMissingMailboxConverges(t *testing.T) {
-	store, n := newStore(t), 0
+	store, fixtures := newStore(t), 0
 	for _, afterEffect := range []bool{false, true} {
 		for step, crashed := 0, true; crashed; step++ {
 			for _, returns := range []bool{false, true} {
-				fx := newNumberedFixture(t, store, n)
-				n++
+				fx := newNumberedFixture(t, store, fixtures)
+				fixtures++
 				ada, bob := fx.mailboxes[0].Address, fx.mailboxes[1].Address
 				carol := fx.mailboxes[2].Address
 				present := []string{ada, bob, carol}
@@ -113,7 +113,7 @@ func TestCrashWithAMissingMailboxConverges(t *testing.T) {
 				must(t, fx.run(t))
 				fx.checkConsistent(t)
 				if !slices.Contains(fx.storedBlocked(t), bob) || slices.Contains(fx.storedBlocked(t), ada) != returns {
-					t.Fatalf("step %d: the blocked mailboxes are %q", step, fx.storedBlocked(t))
+					t.Fatalf("step %d, after its effect %v: the blocked mailboxes are %q, want bob, and ada: %v", step, afterEffect, fx.storedBlocked(t), returns)
 				}
 			}
 		}
@@ -135,12 +135,12 @@ func TestMissingMailboxIsRemembered(t *testing.T) {
 		must(t, fx.runAll(t.Context()))
 	}
 	if fx.checkConsistent(t); fx.fake.Calls("Block") != 1 || !slices.Equal(fx.storedBlocked(t), []string{bob}) {
-		t.Fatalf("%d calls, the blocked mailboxes are %q", fx.fake.Calls("Block"), fx.storedBlocked(t))
+		t.Fatalf("the platform got %d block calls and the blocked mailboxes are %q, want 1 call and only bob", fx.fake.Calls("Block"), fx.storedBlocked(t))
 	}
 	present = []string{ada, bob}
 	must(t, fx.run(t))
 	if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 2 {
-		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q, want ada and bob", fx.storedBlocked(t))
 	}
 }
 
@@ -156,7 +156,7 @@ func TestAChangedAddressDoesNotPreventOtherBlocks(t *testing.T) {
 	fx.fake.Send(fx.id, bob, 6)
 	must(t, fx.run(t))
 	if fx.checkConsistent(t); !slices.Equal(fx.storedBlocked(t), []string{bob}) {
-		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+		t.Fatalf("the blocked mailboxes are %q, want only bob", fx.storedBlocked(t))
 	}
 }
 
@@ -177,15 +177,15 @@ func (r renamedTenant) Block(ctx context.Context, scope string, list []string) (
 	return rule, err
 }
 
-// TestListedMailboxIsRefused checks that a pass returns the error if the platform lists a mailbox
-// but refuses to block it.
-func TestListedMailboxIsRefused(t *testing.T) {
+// TestRefusalToBlockAListedMailboxIsReturned checks that a pass returns the error if the platform
+// lists a mailbox but refuses to block it.
+func TestRefusalToBlockAListedMailboxIsReturned(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = refusingPlatform{fx.fake, fx.mailboxes[0].Address}
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.fake.Send(guid, fx.mailboxes[0].Address, 6)
 	if err := fx.run(t); !errors.Is(err, fault.MailboxNotFound) || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+		t.Fatalf("got the error %v and the blocked mailboxes %q, want mailbox_not_found and none", err, fx.storedBlocked(t))
 	}
 }
 

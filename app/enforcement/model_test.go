@@ -32,8 +32,8 @@ func (m *model) today(address string, now time.Time) (n int) {
 
 // blocked reports whether an address sent more than its limit on the day of now.
 func (m *model) blocked(address string, now time.Time) bool {
-	_, name, _ := strings.Cut(address, "@")
-	limit, enforced := m.limits[name]
+	_, domainName, _ := strings.Cut(address, "@")
+	limit, enforced := m.limits[domainName]
 	if !enforced {
 		limit, enforced = m.limits[""]
 	}

@@ -20,14 +20,14 @@ func TestUnchangedRulesCostOneRead(t *testing.T) {
 	}
 	must(t, fx.run(t))
 	if fx.fake.Calls("Rules") != 1 || fx.fake.Calls("Block") != 0 {
-		t.Fatalf("%d reads, %d other calls", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
+		t.Fatalf("got %d reads and %d block calls, want 1 and 0", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
 	}
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	for range 3 {
 		must(t, fx.run(t))
 	}
 	if fx.checkConsistent(t); fx.fake.Calls("Rules") != 4 || fx.fake.Calls("Block") != 1 {
-		t.Fatalf("%d reads, %d other calls", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
+		t.Fatalf("got %d reads and %d block calls, want 4 and 1", fx.fake.Calls("Rules"), fx.fake.Calls("Block"))
 	}
 }
 
@@ -37,29 +37,29 @@ func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
 	ada := fx.mailboxes[0].Address
-	check := func(situation string, blocked bool) {
+	runAndRequire := func(wantBlocked bool, situation string) {
 		t.Helper()
 		must(t, fx.run(t))
-		if got := len(fx.ruleList(t, domainOne)) == 1; got != blocked {
-			t.Errorf("%s: the rule blocks %q", situation, fx.ruleList(t, domainOne))
+		if got := len(fx.ruleList(t, domainOne)) == 1; got != wantBlocked {
+			t.Errorf("%s: the rule blocks %q, want a block: %v", situation, fx.ruleList(t, domainOne), wantBlocked)
 		}
 		fx.checkConsistent(t)
 	}
 	fx.fake.Send(fx.id, ada, 6)
-	check("above the limit", true)
-	fx.fake.FreezeRuleList(fx.id)
+	runAndRequire(true, "above the limit of 5")
+	fx.fake.FreezeRuleList(fx.id) // with the block
 	fx.limit(t, domainOne, 10)
-	check("with a higher limit", false)
+	runAndRequire(false, "below the limit of 10, while the list shows the block")
 	fx.limit(t, domainOne, 5)
-	check("with the first limit", true)
+	runAndRequire(true, "above the limit of 5, while the list shows an earlier block")
 
 	fx.limit(t, domainOne, 10)
-	check("with a higher limit again", false)
-	fx.fake.FreezeRuleList(fx.id)
+	runAndRequire(false, "below the limit of 10 again, while the list shows an earlier block")
+	fx.fake.FreezeRuleList(fx.id) // without the block
 	fx.limit(t, domainOne, 5)
-	check("with the first limit again", true)
+	runAndRequire(true, "above the limit of 5, while the list shows no block")
 	fx.limit(t, domainOne, 10)
-	check("with a higher limit for the third time", false)
+	runAndRequire(false, "below the limit of 10, while the list shows an earlier state without a block")
 }
 
 // TestOldRuleListDoesNotHideAnUnknownOutcome loses the answer to a block, while a lagging replica
@@ -73,12 +73,12 @@ func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) != 1 {
-		t.Fatalf("%v: the rule blocks %q", err, fx.ruleList(t, domainOne))
+		t.Fatalf("got the error %v, and the rule blocks %q; want an error and one mailbox", err, fx.ruleList(t, domainOne))
 	}
 	fx.limit(t, domainOne, 10)
 	must(t, fx.run(t))
 	if list, stored := fx.ruleList(t, domainOne), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
-		t.Errorf("the rule blocks %q, stored is %q", list, stored)
+		t.Errorf("the rule blocks %q, and the store has the blocked mailboxes %q; want none", list, stored)
 	}
 }
 
@@ -93,10 +93,10 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 	name := sendlimit.RuleName(domainOne)
 	for situation, changedRule := range map[string]sendlimit.Rule{
 		"switched off":            {Lists: []string{ada}},
-		"another list":            {Enabled: true, Lists: []string{ada, bob}},
+		"a longer list":           {Enabled: true, Lists: []string{ada, bob}},
 		"a rule for every sender": {Enabled: true},
-		"altered otherwise":       {Enabled: true, Lists: []string{ada}, Altered: true},
-		"switched off, with another list and an altered text": {Lists: []string{bob}, Altered: true},
+		"with an altered text":    {Enabled: true, Lists: []string{ada}, Altered: true},
+		"switched off, with a different list and an altered text": {Lists: []string{bob}, Altered: true},
 	} {
 		changedRule.Name = name
 		fx.fake.SetRule(fx.id, changedRule)
@@ -124,13 +124,13 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 			for _, scope := range []string{domainOne, longDomain, sendlimit.TenantWide} {
 				fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(scope), Enabled: true, Lists: []string{ada}})
 			}
-			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: "somebody's", Enabled: true, Lists: []string{ada}})
+			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: "foreign rule", Enabled: true, Lists: []string{ada}})
 			if limited {
 				fx.limit(t, domainTwo, 5)
 			}
 			fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down, Times: 1})
 			if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) == 0 {
-				t.Fatalf("a pass that could not list the rules: %v, the rule blocks %q", err, fx.ruleList(t, domainOne))
+				t.Fatalf("a pass that could not list the rules: got the error %v, and the rule blocks %q; want an error and one mailbox", err, fx.ruleList(t, domainOne))
 			}
 			must(t, fx.run(t))
 			for _, scope := range []string{domainOne, longDomain, sendlimit.TenantWide} {
@@ -138,13 +138,13 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 					t.Errorf("the orphan rule of %q still blocks %q", scope, got)
 				}
 			}
-			reads, writes := fx.fake.Calls("Rules"), fx.fake.Effects("Block")
+			readsBefore, writesBefore := fx.fake.Calls("Rules"), fx.fake.Effects("Block")
 			must(t, fx.run(t))
-			if again := fx.fake.Calls("Rules") > reads; again != limited || writes != 3 || fx.fake.Effects("Block") != 3 {
-				t.Fatalf("read again: %v; %d writes", again, fx.fake.Effects("Block"))
+			if readsAgain := fx.fake.Calls("Rules") > readsBefore; readsAgain != limited || writesBefore != 3 || fx.fake.Effects("Block") != 3 {
+				t.Fatalf("a later pass reads the rules: %v, want %v; %d writes after %d, want 3 after 3", readsAgain, limited, fx.fake.Effects("Block"), writesBefore)
 			}
 			if len(fx.events(t)) != 0 || len(fx.blockedByRules(t)) != 1 {
-				t.Fatalf("events %+v, the blocked mailboxes are %q", fx.events(t), fx.blockedByRules(t))
+				t.Fatalf("the events are %+v and the rules block %q, want no event and the block of the foreign rule", fx.events(t), fx.blockedByRules(t))
 			}
 		})
 	}
@@ -176,10 +176,10 @@ func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 			if list := fx.ruleList(t, domainOne); len(list) != 0 {
 				t.Errorf("the rule still blocks %q", list)
 			}
-			reads := fx.fake.Calls("Rules")
+			readsBefore := fx.fake.Calls("Rules")
 			must(t, fx.run(t))
-			if fx.fake.Calls("Rules") != reads {
-				t.Error("a pass reads the rules although all are empty")
+			if fx.fake.Calls("Rules") != readsBefore {
+				t.Error("a pass reads the rules although the tenant has no limit and all rules are empty")
 			}
 		})
 	}

@@ -57,9 +57,9 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // newNumberedFixture returns one of many fixtures that share a store.
-func newNumberedFixture(t *testing.T, store *bunstore.Store, n int) *fixture {
+func newNumberedFixture(t *testing.T, store *bunstore.Store, number int) *fixture {
 	t.Helper()
-	return newFixtureIn(t, store, fmt.Sprintf("ann%d@example.com", n), tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n)))
+	return newFixtureIn(t, store, fmt.Sprintf("ann%d@example.com", number), tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", number)))
 }
 
 // newFixtureIn returns a fixture in a store that several fixtures can share.
@@ -101,9 +101,9 @@ func (fx *fixture) addDomain(t *testing.T, domainName string) domain.Domain {
 // dropDomain stores two discoveries that miss the domain. The second discovery deletes the domain.
 func (fx *fixture) dropDomain(t *testing.T, domainName string) {
 	t.Helper()
-	f := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{domainName: true}}
-	for _, f.Began = range []time.Time{fx.now.Add(47 * time.Hour), fx.now.Add(48 * time.Hour)} {
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, f))
+	found := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{domainName: true}}
+	for _, found.Began = range []time.Time{fx.now.Add(47 * time.Hour), fx.now.Add(48 * time.Hour)} { // more than observation.ReplicaLag apart
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, found))
 	}
 }
 
@@ -204,7 +204,7 @@ func (fx *fixture) events(t *testing.T) map[string][]sendlimit.Event {
 func (fx *fixture) checkConsistent(t *testing.T) {
 	t.Helper()
 	if rules, blocked := fx.blockedByRules(t), fx.storedBlocked(t); !slices.Equal(rules, blocked) {
-		t.Fatalf("the rules block %q, stored is %q", rules, blocked)
+		t.Fatalf("the rules block %q, and the store has the blocked mailboxes %q; want the same", rules, blocked)
 	}
 	if diff := cmp.Diff(fx.ruleTransitions(), fx.eventTransitions(t)); diff != "" {
 		t.Fatalf("events differ from the changes of the rules (-rules +events):\n%s", diff)
@@ -233,7 +233,9 @@ func (fx *fixture) eventTransitions(t *testing.T) map[string][]bool {
 	return eventChanges
 }
 
-func TestBlockAndUnblock(t *testing.T) {
+// TestAMailboxAboveItsLimitIsBlockedUntilTheNextDay checks one block and one unblock, with their
+// events and the delay of the block.
+func TestAMailboxAboveItsLimitIsBlockedUntilTheNextDay(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	ada := fx.mailboxes[0].Address
@@ -241,7 +243,7 @@ func TestBlockAndUnblock(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if len(fx.storedBlocked(t)) != 0 || fx.storedMailboxes(t)[0].SendsToday != 5 {
-		t.Fatalf("at its limit: %+v", fx.storedMailboxes(t)[0])
+		t.Fatalf("a mailbox at its limit of 5 is %+v, want 5 messages and no block", fx.storedMailboxes(t)[0])
 	}
 	var delays []time.Duration
 	fx.OnBlockDelay = func(_ context.Context, delay time.Duration) { delays = append(delays, delay) }
@@ -251,10 +253,10 @@ func TestBlockAndUnblock(t *testing.T) {
 		fx.checkConsistent(t)
 	}
 	if !slices.Equal(fx.storedBlocked(t), []string{ada}) || fx.fake.Effects("Block") != 1 {
-		t.Fatalf("the blocked mailboxes are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
+		t.Fatalf("the blocked mailboxes are %q after %d writes, want only ada after 1 write", fx.storedBlocked(t), fx.fake.Effects("Block"))
 	}
 	if !slices.Equal(delays, []time.Duration{sendlimit.MaxInterval}) {
-		t.Fatalf("blocked after %v", delays)
+		t.Fatalf("the delays of the blocks are %v, want one of %s", delays, sendlimit.MaxInterval)
 	}
 	if fx.fake.Send(fx.id, ada, 3) != 0 {
 		t.Fatal("a blocked mailbox sends")
@@ -265,7 +267,7 @@ func TestBlockAndUnblock(t *testing.T) {
 	events := fx.events(t)[ada]
 	if len(fx.storedBlocked(t)) != 0 || len(events) != 2 || events[0].Message() != "Mailbox blocked: sent 6, limit 5" ||
 		events[1].Message() != "Mailbox unblocked: sent 0, limit 5" {
-		t.Fatalf("the blocked mailboxes are %q, events %+v", fx.storedBlocked(t), events)
+		t.Fatalf("the blocked mailboxes are %q and the events are %+v, want none, and a block and an unblock", fx.storedBlocked(t), events)
 	}
 }
 
@@ -286,12 +288,12 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 				t.Fatal("the fault was not reported")
 			}
 			if blocked := fx.storedBlocked(t); len(blocked) != 0 || len(fx.events(t)) != 0 {
-				t.Fatalf("the blocked mailboxes are %q, events %+v", blocked, fx.events(t))
+				t.Fatalf("the blocked mailboxes are %q and the events are %+v, want none", blocked, fx.events(t))
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if len(fx.storedBlocked(t)) != 1 || fx.fake.Effects("Block") != 1 {
-				t.Fatalf("the blocked mailboxes are %q after %d writes", fx.storedBlocked(t), fx.fake.Effects("Block"))
+				t.Fatalf("the blocked mailboxes are %q after %d writes, want only ada after 1 write", fx.storedBlocked(t), fx.fake.Effects("Block"))
 			}
 		})
 	}
@@ -306,19 +308,18 @@ func TestAnUnreadableTraceUnblocksOnlyAtTheDayBoundary(t *testing.T) {
 	must(t, fx.run(t))
 	endFault := fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled})
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+		t.Fatalf("during the day: got the error %v and the blocked mailboxes %q, want an error and one mailbox", err, fx.storedBlocked(t))
 	}
 	fx.advance(24 * time.Hour)
 	if err := fx.run(t); err == nil || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%v, the blocked mailboxes are %q", err, fx.storedBlocked(t))
+		t.Fatalf("on the next day: got the error %v and the blocked mailboxes %q, want an error and none", err, fx.storedBlocked(t))
 	}
 	endFault()
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 }
 
-// TestRuleOfDeletedDomain checks that the rule of a deleted domain blocks no mailbox.
-func TestRuleOfDeletedDomain(t *testing.T) {
+func TestRuleOfADeletedDomainBlocksNoMailbox(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
@@ -327,7 +328,7 @@ func TestRuleOfDeletedDomain(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if scopes, err := fx.store.ScopesWithRules(t.Context(), fx.owner, fx.id); err != nil || len(scopes) != 0 || len(fx.blockedByRules(t)) != 0 {
-		t.Fatalf("after the deletion of the domain, the scopes with rules are %q, %v", scopes, err)
+		t.Fatalf("the scopes with rules are %q, %v, and the rules block %q; want none", scopes, err, fx.blockedByRules(t))
 	}
 }
 
@@ -349,39 +350,39 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 	runs.Wait()
 	fx.checkConsistent(t)
 	if fx.fake.Effects("Block") != 1 || len(fx.storedBlocked(t)) != len(fx.mailboxes) {
-		t.Fatalf("%d writes, the blocked mailboxes are %q", fx.fake.Effects("Block"), fx.storedBlocked(t))
+		t.Fatalf("got %d writes and the blocked mailboxes %q, want 1 write and all mailboxes", fx.fake.Effects("Block"), fx.storedBlocked(t))
 	}
 }
 
-// TestPausedPassLosesLease checks that a pass that was paused and lost its lease changes nothing
-// when it resumes.
-func TestPausedPassLosesLease(t *testing.T) {
+// TestAPausedPassThatLostItsLeaseChangesNothing pauses a pass while it reads the trace. Meanwhile the
+// pass loses its lease.
+func TestAPausedPassThatLostItsLeaseChangesNothing(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	fx.advance(sendlimit.MaxInterval)
 	gate := fx.fake.Hold("Sent")
-	done := make(chan error)
-	go func() { done <- fx.Run(t.Context(), fx.owner, fx.id) }()
+	passEnded := make(chan error)
+	go func() { passEnded <- fx.Run(t.Context(), fx.owner, fx.id) }()
 	<-gate.Arrived()
 	_, err := fx.store.SetTimeZone(t.Context(), guid, "Europe/Berlin") // revokes the lease of the pass
 	must(t, err)
 	gate.Release()
-	must(t, <-done)
+	must(t, <-passEnded)
 	if fx.fake.Calls("Block") != 0 || len(fx.storedBlocked(t)) != 0 || fx.storedMailboxes(t)[0].SendsToday != 0 {
-		t.Fatalf("written: %+v", fx.storedMailboxes(t)[0])
+		t.Fatalf("the pass changed the mailbox to %+v or set a rule, want no change", fx.storedMailboxes(t)[0])
 	}
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 }
 
 // TestEventTimesIncreaseWhenTheClockStepsBack checks a clock that steps back after a block. The
-// times of the events still increase. Once the clock is right again, a pass has unblocked the
-// mailbox, because its limit was raised.
+// times of the events still increase. The limit is then raised, so the mailbox is unblocked at the
+// latest when the clock is right again.
 func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
-	for name, tt := range map[string]struct {
-		step       time.Duration
-		crashes    bool
+	for name, tc := range map[string]struct {
+		stepBack   time.Duration // of the clock, after the block
+		crashes    bool          // the pass that blocks crashes
 		wantEvents int
 	}{"a day": {24 * time.Hour, false, 1}, "an hour": {time.Hour, false, 2}, "an hour, after a pass that crashed": {time.Hour, true, 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -389,31 +390,33 @@ func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 			ada := fx.mailboxes[0].Address
 			fx.limit(t, sendlimit.TenantWide, 5)
 			fx.fake.Send(fx.id, ada, 6)
-			if tt.crashes {
+			if tc.crashes {
 				fx.runCrashingAt(t, &crashPlan{stepName: "Block", afterEffect: true})
 			} else {
 				must(t, fx.run(t))
 			}
 			rightTime := fx.now
-			fx.now = fx.now.Add(-tt.step)
+			fx.now = fx.now.Add(-tc.stepBack)
 			_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/London") // makes the tenant due
 			must(t, err)
 			fx.limit(t, sendlimit.TenantWide, 9)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			fx.checkConsistent(t)
 			events := fx.events(t)[ada]
-			if len(events) != tt.wantEvents || tt.wantEvents == 2 && !events[1].At.After(events[0].At) {
-				t.Fatalf("the events are %+v, want %d at increasing times", events, tt.wantEvents)
+			if len(events) != tc.wantEvents || tc.wantEvents == 2 && !events[1].At.After(events[0].At) {
+				t.Fatalf("the events are %+v, want %d at increasing times", events, tc.wantEvents)
 			}
 			fx.now = rightTime
 			must(t, fx.run(t))
 			if fx.checkConsistent(t); len(fx.storedBlocked(t)) != 0 {
-				t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+				t.Fatalf("with the right clock the blocked mailboxes are %q, want none", fx.storedBlocked(t))
 			}
 		})
 	}
 }
 
+// TestAFailedUnblockIsNotShown checks that a mailbox stays blocked in the store while its rule cannot
+// be set. The next pass unblocks it.
 func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)
@@ -429,6 +432,6 @@ func TestAFailedUnblockIsNotShown(t *testing.T) {
 	must(t, fx.run(t))
 	fx.checkConsistent(t)
 	if blocked := fx.storedBlocked(t); len(blocked) != 0 {
-		t.Fatalf("the blocked mailboxes are %q", blocked)
+		t.Fatalf("the blocked mailboxes are %q, want none", blocked)
 	}
 }

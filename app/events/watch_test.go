@@ -16,13 +16,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// memoryLog is a log of events in memory. A query may name at most one type. It returns all events
-// of that type after the position, or of every type if it names none.
+// memoryLog holds the logs of several accounts in memory. LoggedEvents ignores the limit of a query,
+// and all types in the query except the first.
 type memoryLog struct {
 	mu      sync.Mutex
-	types   map[access.AccountID][]event.Type
-	polls   int  // number of calls of LastEvents
-	failing bool // if set, LastEvents fails
+	types   map[access.AccountID][]event.Type // the types of all events, oldest first
+	polls   int                               // number of calls of LastEvents
+	failing bool                              // if set, LastEvents fails
 }
 
 // add appends an event of this type to the log of an account.
@@ -68,9 +68,10 @@ func newService() (*Service, *memoryLog) {
 // waitWithoutSlot is the idle argument of List for a caller that holds no slot while it waits.
 func waitWithoutSlot(wait func()) error { wait(); return nil }
 
-// TestWaitEndsWithinSecondOfEvent checks when waits end, and counts the reads of the last events.
-// Many callers cause no more reads than one caller. There are no reads while no caller waits.
-func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
+// TestAWaitEndsWithinASecondOfItsEvent checks that a wait ends within a second of an event of the
+// requested type, or when the time of the wait is over. Three callers cause no more reads of the
+// last events than one caller. Nothing is read while no caller waits.
+func TestAWaitEndsWithinASecondOfItsEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newService()
 		start := time.Now()
@@ -84,30 +85,30 @@ func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 				case owner == "ann" && (len(page.Events) != 1 || took < 9*time.Second || took > 10*time.Second):
-					t.Errorf("ann got %d events after %s", len(page.Events), took)
+					t.Errorf("ann got %d events after %s, want 1 event after 9 to 10 seconds", len(page.Events), took)
 				case owner == "bob" && (len(page.Events) != 0 || took != 30*time.Second):
-					t.Errorf("bob got %d events after %s", len(page.Events), took)
+					t.Errorf("bob got %d events after %s, want none after 30 seconds", len(page.Events), took)
 				}
 			})
 		}
 		time.Sleep(5 * time.Second)
-		log.add("ann", event.DomainAdded) // another type
+		log.add("ann", event.DomainAdded) // not the requested type
 		time.Sleep(4 * time.Second)
 		log.add("ann", event.DomainVerified)
 		callers.Wait()
 		synctest.Wait()
 		if limit := int(30*time.Second/watchEvery) + 2; log.polls > limit {
-			t.Errorf("the last events were read %d times, at most %d reads are needed", log.polls, limit)
+			t.Errorf("the last events were read %d times, want at most %d", log.polls, limit)
 		}
-		polls := log.polls
+		pollsBefore := log.polls
 		time.Sleep(time.Minute)
-		if log.polls != polls {
+		if log.polls != pollsBefore {
 			t.Error("the last events are read although no caller waits")
 		}
 	})
 }
 
-func TestStopEndsWaits(t *testing.T) {
+func TestStopEndsAllWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newService()
 		start := time.Now()
@@ -123,9 +124,9 @@ func TestStopEndsWaits(t *testing.T) {
 		s.Stop()
 		callers.Wait()
 		if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, waitWithoutSlot); err != nil || time.Since(start) != 0 {
-			t.Errorf("the waits ended after %s, %v", time.Since(start), err)
+			t.Errorf("the waits ended after %s with the error %v, want them to end at once without an error", time.Since(start), err)
 		}
-		time.Sleep(watchEvery) // the goroutine ends
+		time.Sleep(watchEvery) // the goroutine that polls the logs ends
 	})
 }
 
@@ -141,16 +142,17 @@ func TestWaitContinuesWhileTheLogFails(t *testing.T) {
 		})
 		page, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, waitWithoutSlot)
 		if err != nil || len(page.Events) != 1 {
-			t.Errorf("%d events, %v, want one event", len(page.Events), err)
+			t.Errorf("got %d events and the error %v, want one event", len(page.Events), err)
 		}
-		time.Sleep(watchEvery) // the goroutine ends
+		time.Sleep(watchEvery) // the goroutine that polls the logs ends
 	})
 }
 
-func TestRefusalAfterWaitIsReturned(t *testing.T) {
+// TestListReturnsTheErrorOfIdle checks that List fails if its caller gets no slot again after a wait.
+func TestListReturnsTheErrorOfIdle(t *testing.T) {
 	s, _ := newService()
 	errNoSlot := errors.New("no slot")
 	if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, time.Second, func(func()) error { return errNoSlot }); !errors.Is(err, errNoSlot) {
-		t.Errorf("the error is %v", err)
+		t.Errorf("got the error %v, want %v", err, errNoSlot)
 	}
 }
