@@ -44,52 +44,53 @@ func (fx *fixture) sendUnderLimits(t *testing.T, limits map[string]int, sent ...
 	must(t, fx.run(t))
 }
 
+// TestEndUnblocksOnlyTheMailboxesOfThePolicy ends the limit of a domain, and then the tenant-wide
+// limit. The first two mailboxes belong to the domain, the third does not.
 func TestEndUnblocksOnlyTheMailboxesOfThePolicy(t *testing.T) {
 	fx := newFixture(t)
-	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 11, 12) // the first two mailboxes belong to domain one, the third to domain two
+	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 11, 12)
 	ended, err := fx.endPolicy(t, domainOne)
 	must(t, err)
 	wantBlocked := []string{fx.mailboxes[2].Address, fx.mailboxes[1].Address} // sorted
 	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
-		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
+		t.Fatalf("got %+v; the rules block %v, the store %v, want 1 unblock and %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
 	}
 	if sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
-		t.Fatalf("the platform has %+v", fx.fake.SnapshotOf(fx.id).Rules)
+		t.Fatalf("the platform has the rules %+v, want none of the domain", fx.fake.SnapshotOf(fx.id).Rules)
 	}
 	_, err = fx.endPolicy(t, domainOne)
 	if !errors.Is(err, fault.PolicyNotFound) {
-		t.Fatalf("a second end: %v", err)
+		t.Fatalf("a second end: got %v, want policy_not_found", err)
 	}
 	must(t, fx.run(t))
 	if !slices.Equal(fx.blockedByRules(t), wantBlocked) {
-		t.Fatalf("after a pass the rules block %v", fx.blockedByRules(t))
+		t.Fatalf("after a pass the rules block %v, want %v", fx.blockedByRules(t), wantBlocked)
 	}
 	ended, err = fx.endPolicy(t, sendlimit.TenantWide)
 	must(t, err)
 	if ended.Unblocked != 2 || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%+v; the platform has %+v", ended, fx.fake.SnapshotOf(fx.id).Rules)
+		t.Fatalf("got %+v, want 2 unblocks; the platform has the rules %+v, want none", ended, fx.fake.SnapshotOf(fx.id).Rules)
 	}
 	fx.checkEvents(t)
 }
 
-// TestEndTenantWideKeepsDomains checks that the end of the tenant-wide limit does not change the
-// rules of domains.
-func TestEndTenantWideKeepsDomains(t *testing.T) {
+func TestEndOfTheTenantWideLimitKeepsTheRulesOfDomains(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 6, 1, 12)
 	ended, err := fx.endPolicy(t, sendlimit.TenantWide)
 	must(t, err)
 	wantBlocked := []string{fx.mailboxes[0].Address}
 	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
-		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocked(t))
+		t.Fatalf("got %+v; the rules block %v, the store %v, want 1 unblock and %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
 	}
 	fx.checkEvents(t)
 }
 
-// TestEndWithAMissingMailbox checks that End moves the blocks to the tenant-wide rule although one
-// of the blocked mailboxes was deleted at the platform.
-func TestEndWithAMissingMailbox(t *testing.T) {
-	for name, missing := range map[string][]int{"one mailbox is missing": {0}, "all mailboxes are missing": {0, 2}} {
+// TestEndSucceedsAlthoughABlockedMailboxIsMissing ends the limit of a domain after its blocked
+// mailbox was deleted at the platform. The platform refuses to block this mailbox by the
+// tenant-wide rule. This rule then blocks the mailboxes that still exist.
+func TestEndSucceedsAlthoughABlockedMailboxIsMissing(t *testing.T) {
+	for name, missing := range map[string][]int{"one blocked mailbox is missing": {0}, "both blocked mailboxes are missing": {0, 2}} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			present := []string{}
@@ -108,7 +109,7 @@ func TestEndWithAMissingMailbox(t *testing.T) {
 				wantBlocked = []string{fx.mailboxes[2].Address}
 			}
 			if !slices.Equal(fx.blockedByRules(t), wantBlocked) || sendlimit.RuleOf(domainOne, fx.fake.SnapshotOf(fx.id).Rules).Name != "" {
-				t.Fatalf("the platform has %+v", fx.fake.SnapshotOf(fx.id).Rules)
+				t.Fatalf("the platform has the rules %+v, want a block of %v and no rule of the domain", fx.fake.SnapshotOf(fx.id).Rules, wantBlocked)
 			}
 			fx.Platform = partialPlatform{fx.fake, &present}
 			must(t, fx.run(t))
@@ -117,10 +118,10 @@ func TestEndWithAMissingMailbox(t *testing.T) {
 	}
 }
 
-// TestEndTenantWideMovesBlocksToDomains checks the end of the tenant-wide limit before a pass has
-// applied a new limit of a domain. The domain's rule then blocks the mailboxes that the
-// tenant-wide rule blocked. End unblocks the mailboxes that do not exceed the new limit.
-func TestEndTenantWideMovesBlocksToDomains(t *testing.T) {
+// TestEndOfTheTenantWideLimitMovesBlocksToDomains checks the end of the tenant-wide limit before a
+// pass has applied a new limit of a domain. A blocked mailbox that exceeds the domain's limit stays
+// blocked, by the domain's rule. End unblocks all other mailboxes.
+func TestEndOfTheTenantWideLimitMovesBlocksToDomains(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 5}, 6, 12, 7)
 	fx.limit(t, domainOne, 10)
@@ -128,7 +129,7 @@ func TestEndTenantWideMovesBlocksToDomains(t *testing.T) {
 	must(t, err)
 	wantBlocked := []string{fx.mailboxes[1].Address}
 	if ended.Unblocked != 2 || !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
-		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocked(t))
+		t.Fatalf("got %+v; the rules block %v, the store %v, want 2 unblocks and %v", ended, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
 	}
 	fx.checkConsistent(t) // the block has one event: the mailbox stayed blocked
 	must(t, fx.run(t))
@@ -137,7 +138,7 @@ func TestEndTenantWideMovesBlocksToDomains(t *testing.T) {
 
 // TestEndConvergesAfterAFailure lets each call of End that changes a rule fail, before and after
 // the effect of the call. After a failed End, a pass restores the block. A repeated End ends the
-// policy, with or without a pass in between.
+// policy, with or without a pass between the two calls of End.
 func TestEndConvergesAfterAFailure(t *testing.T) {
 	for _, method := range []string{"Block", "RemoveRule"} {
 		for _, afterEffect := range []bool{false, true} {
@@ -152,16 +153,16 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 				}
 				if withPass {
 					must(t, fx.run(t))
-					both := []string{fx.mailboxes[0].Address, fx.mailboxes[1].Address}
-					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocked(t), both) {
-						t.Fatalf("%s, after its effect %v: after a pass the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
+					wantBothBlocked := []string{fx.mailboxes[0].Address, fx.mailboxes[1].Address}
+					if !slices.Equal(fx.blockedByRules(t), wantBothBlocked) || !slices.Equal(fx.storedBlocked(t), wantBothBlocked) {
+						t.Fatalf("%s, after its effect %v: after a pass the rules block %v, the store %v, want %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t), wantBothBlocked)
 					}
 				}
 				_, err = fx.endPolicy(t, domainOne)
 				must(t, err)
 				wantBlocked := []string{fx.mailboxes[1].Address}
 				if !slices.Equal(fx.blockedByRules(t), wantBlocked) || !slices.Equal(fx.storedBlocked(t), wantBlocked) {
-					t.Errorf("%s, after its effect %v: the rules block %v, the store %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t))
+					t.Errorf("%s, after its effect %v: the rules block %v, the store %v, want %v", method, afterEffect, fx.blockedByRules(t), fx.storedBlocked(t), wantBlocked)
 				}
 			}
 		}
@@ -169,7 +170,8 @@ func TestEndConvergesAfterAFailure(t *testing.T) {
 }
 
 // TestEndSetsNoRuleAfterTheTenantWasDeleted deletes the tenant during a call of End whose answer is
-// lost. End must not repeat the call. Otherwise the rule would block mailboxes forever.
+// lost. End must not repeat the call. Otherwise a rule of a deleted tenant would block mailboxes
+// forever.
 func TestEndSetsNoRuleAfterTheTenantWasDeleted(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
@@ -209,8 +211,8 @@ func TestIntentsOfOtherScopesOutliveEnd(t *testing.T) {
 // without a rule. The first block created this rule, and the list of a lagging replica can lack it.
 func TestEndKnowsTheRuleOfTheFirstBlock(t *testing.T) {
 	for name, tc := range map[string]struct {
-		lagging bool
-		limits  map[string]int
+		lagging bool           // the list of rules is older than the first block
+		limits  map[string]int // by scope
 	}{
 		"the list has the rule":                       {false, map[string]int{domainOne: 5}},
 		"the list lacks the rule":                     {true, map[string]int{domainOne: 5}},

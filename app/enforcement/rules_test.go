@@ -95,8 +95,8 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 		"switched off":            {Lists: []string{ada}},
 		"a longer list":           {Enabled: true, Lists: []string{ada, bob}},
 		"a rule for every sender": {Enabled: true},
-		"with an altered text":    {Enabled: true, Lists: []string{ada}, Altered: true},
-		"switched off, with a different list and an altered text": {Lists: []string{bob}, Altered: true},
+		"with altered conditions": {Enabled: true, Lists: []string{ada}, Altered: true},
+		"switched off, with a different list and altered conditions": {Lists: []string{bob}, Altered: true},
 	} {
 		changedRule.Name = name
 		fx.fake.SetRule(fx.id, changedRule)

@@ -293,7 +293,7 @@ func TestAFailedBlockIsNotShownAndIsTriedAgain(t *testing.T) {
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
 			if len(fx.storedBlocked(t)) != 1 || fx.fake.Effects("Block") != 1 {
-				t.Fatalf("the blocked mailboxes are %q after %d writes, want only ada after 1 write", fx.storedBlocked(t), fx.fake.Effects("Block"))
+				t.Fatalf("the blocked mailboxes are %q after %d writes, want one after 1 write", fx.storedBlocked(t), fx.fake.Effects("Block"))
 			}
 		})
 	}

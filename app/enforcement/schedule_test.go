@@ -41,21 +41,21 @@ func TestASweepWakesDueTenants(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
 	if n := fx.sweep(t); n != 1 {
-		t.Fatalf("the first sweep wakes %d", n)
+		t.Fatalf("the first sweep wakes %d tenants, want 1", n)
 	}
 	fx.fake.Send(guid, fx.mailboxes[0].Address, 6)
 	fx.advance(time.Minute)
 	if n := fx.sweep(t); n != 0 {
-		t.Fatalf("a minute later %d are woken", n)
+		t.Fatalf("a minute later %d tenants are woken, want 0", n)
 	}
 	fx.advance(sendlimit.MaxInterval)
 	fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled, Times: 1})
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("%d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+		t.Fatalf("while the trace fails: %d tenants are woken and the blocked mailboxes are %q, want 1 tenant and no mailbox", n, fx.storedBlocked(t))
 	}
 	fx.advance(sendlimit.MinInterval)
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+		t.Fatalf("after the failure: %d tenants are woken and the blocked mailboxes are %q, want 1 tenant and 1 mailbox", n, fx.storedBlocked(t))
 	}
 }
 
@@ -68,11 +68,11 @@ func TestAFailedPassIsRepeatedAtTheEndOfTheDay(t *testing.T) {
 	fx.advance(endOfDay.Sub(fx.now) - time.Minute)
 	fx.fake.Fail(fake.Fault{Method: "Sent", Kind: outcome.Throttled, Times: 1})
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 1 {
-		t.Fatalf("%d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+		t.Fatalf("a minute before the end of the day: %d tenants are woken and the blocked mailboxes are %q, want 1 tenant and 1 mailbox", n, fx.storedBlocked(t))
 	}
 	fx.advance(time.Minute)
 	if n := fx.sweep(t); n != 1 || len(fx.storedBlocked(t)) != 0 {
-		t.Fatalf("on the next day %d are woken, the blocked mailboxes are %q", n, fx.storedBlocked(t))
+		t.Fatalf("on the next day: %d tenants are woken and the blocked mailboxes are %q, want 1 tenant and no mailbox", n, fx.storedBlocked(t))
 	}
 }
 
@@ -90,14 +90,14 @@ func TestRunAllPassesOverEveryTenant(t *testing.T) {
 	fx.advance(time.Second)
 	must(t, fx.runAll(t.Context()))
 	fx.checkConsistent(t)
-	if len(fx.storedBlocked(t)) != 1 || fx.sweep(t) != 0 {
-		t.Fatalf("the blocked mailboxes are %q", fx.storedBlocked(t))
+	if woken := fx.sweep(t); len(fx.storedBlocked(t)) != 1 || woken != 0 {
+		t.Fatalf("the blocked mailboxes are %q, and the next sweep wakes %d tenants; want 1 mailbox and no tenant", fx.storedBlocked(t), woken)
 	}
 	fx.fake.Revoke(guid, "consent")
 	if err := fx.runAll(t.Context()); !errors.Is(err, fault.AccessDenied) {
-		t.Fatal(err)
+		t.Fatalf("without consent: got the error %v, want access_denied", err)
 	}
-	must(t, fx.runAll(t.Context())) // a tenant without consent is excluded
+	must(t, fx.runAll(t.Context())) // now excludes the tenant
 }
 
 // TestRunAllReturnsTheErrorOfTheStore checks that RunAll returns an error of the store as its own,
@@ -116,7 +116,7 @@ func TestRunAllReturnsTheErrorOfTheStore(t *testing.T) {
 }
 
 // TestRunAllRecognizesAPluginThatDoesNotStart checks that a failed call counts as a failure of the
-// platform if its error also says that the time of the call ended.
+// platform even if its error is joined with context.DeadlineExceeded.
 func TestRunAllRecognizesAPluginThatDoesNotStart(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -137,26 +137,25 @@ func (unreleasableClaims) ReleaseTenant(context.Context, ports.TenantClaim, time
 	return false, errRelease
 }
 
-// TestRunAllWaitsForAnotherLease checks that RunAll makes a pass over a tenant whose lease another
-// process holds. That process may have been killed, so that only the end of the lease frees the
-// tenant.
-func TestRunAllWaitsForAnotherLease(t *testing.T) {
+// TestRunAllWaitsForALeaseToExpire checks that RunAll makes a pass over a tenant that a different
+// process has leased, once the lease has expired. RunAll stops waiting when its context ends.
+func TestRunAllWaitsForALeaseToExpire(t *testing.T) {
 	fx := newFixture(t)
 	passes := 0
 	fx.OnPassEnd = func(context.Context, error) { passes++ }
 	if _, won, err := fx.store.ClaimTenant(t.Context(), fx.owner, guid, time.Second, fx.now); err != nil || !won {
-		t.Fatalf("the claim of the other process: %v, %v", won, err)
+		t.Fatalf("the claim of the different process: got %v and the error %v, want a claim", won, err)
 	}
 	if must(t, fx.runAll(t.Context())); passes != 1 {
 		t.Fatalf("%d passes, want 1", passes)
 	}
 	if _, won, err := fx.store.SeizeTenant(t.Context(), fx.owner, guid, time.Hour); err != nil || !won {
-		t.Fatalf("the second claim of the other process: %v, %v", won, err)
+		t.Fatalf("the second claim of the different process: got %v and the error %v, want a claim", won, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	fx.Claims = cancellingClaims{fx.Claims, cancel}
 	if err := fx.runAll(ctx); !errors.Is(err, context.Canceled) || passes != 1 {
-		t.Fatalf("%v and %d passes, want the end of the context", err, passes)
+		t.Fatalf("got the error %v and %d passes, want the end of the context and 1 pass", err, passes)
 	}
 }
 
@@ -164,22 +163,22 @@ func TestRunAllWaitsForAnotherLease(t *testing.T) {
 // deleted.
 func TestRunAllDoesNotWaitForADeletedTenant(t *testing.T) {
 	fx := newFixture(t)
-	claims := &claimsOfADeletion{TenantClaims: fx.store, delete: func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
+	claims := &deletingClaims{TenantClaims: fx.store, delete: func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
 	fx.Claims = claims
 	if must(t, fx.runAll(t.Context())); claims.attempts != 1 {
-		t.Fatalf("%d claims of a tenant that is deleted, want 1", claims.attempts)
+		t.Fatalf("RunAll tried %d times to claim the deleted tenant, want once", claims.attempts)
 	}
 }
 
-// claimsOfADeletion is a store whose tenants are leased until delete deletes them.
-type claimsOfADeletion struct {
+// deletingClaims is a store whose tenant is leased. During each claim, delete deletes the tenant.
+type deletingClaims struct {
 	ports.TenantClaims
 
 	delete   func()
-	attempts int
+	attempts int // number of calls of ClaimTenant
 }
 
-func (s *claimsOfADeletion) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
+func (s *deletingClaims) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
 	s.attempts++
 	s.delete()
 	return claim, false, nil
@@ -208,22 +207,22 @@ func TestRunAllGivesUpOnALongLease(t *testing.T) {
 // has claimed a leased tenant.
 func TestPassesRunWhileRunAllWaits(t *testing.T) {
 	claims := &leasedTenants{}
-	r := &enforcement.Runner{Claims: claims, Now: time.Now}
+	runner := &enforcement.Runner{Claims: claims, Now: time.Now}
 	ctx, cancel := context.WithCancel(t.Context())
-	allEnded, passEnded := make(chan error, 1), make(chan error, 1)
-	go func() { allEnded <- errors.Join(r.RunAll(ctx)) }()
+	runAllEnded, passEnded := make(chan error, 1), make(chan error, 1)
+	go func() { runAllEnded <- errors.Join(runner.RunAll(ctx)) }()
 	for claims.attempts.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	go func() { passEnded <- r.Run(ctx, "leased", guid) }()
+	go func() { passEnded <- runner.Run(ctx, "leased", guid) }()
 	select {
 	case err := <-passEnded:
 		must(t, err)
-	case <-allEnded: // RunAll has given up on the leased tenant
+	case <-runAllEnded: // RunAll has given up on the leased tenant
 		t.Fatal("a pass waits for RunAll")
 	}
 	cancel()
-	if err := <-allEnded; !errors.Is(err, context.Canceled) {
+	if err := <-runAllEnded; !errors.Is(err, context.Canceled) {
 		t.Errorf("got the error %v, want the end of the context", err)
 	}
 }
@@ -233,7 +232,7 @@ func TestPassesRunWhileRunAllWaits(t *testing.T) {
 type leasedTenants struct {
 	ports.TenantClaims
 
-	attempts, failed atomic.Int64
+	attempts, failed atomic.Int64 // numbers of all claims and of those that failed
 }
 
 func (s *leasedTenants) TenantsDueBy(context.Context, time.Time) ([]ports.DueTenant, error) {
@@ -295,8 +294,8 @@ func (s cancellingClaims) ClaimTenant(ctx context.Context, owner access.AccountI
 	return s.TenantClaims.ClaimTenant(ctx, owner, id, lease, now)
 }
 
-// manyDueTenants is a store with dueCount due tenants. ClaimTenant waits for the test, and then
-// reports that the tenant was not claimed.
+// manyDueTenants is a store with dueCount due tenants. ClaimTenant sends to arrived, waits for
+// answer, and then reports that the tenant was not claimed.
 type manyDueTenants struct {
 	ports.TenantClaims
 
@@ -304,20 +303,20 @@ type manyDueTenants struct {
 	arrived, answer chan struct{}
 }
 
-func (r manyDueTenants) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
-	return make([]ports.DueTenant, min(r.dueCount, limit)), nil
+func (s manyDueTenants) DueTenants(_ context.Context, _ time.Time, limit int) ([]ports.DueTenant, error) {
+	return make([]ports.DueTenant, min(s.dueCount, limit)), nil
 }
 
-func (r manyDueTenants) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
-	r.arrived <- struct{}{}
-	<-r.answer
+func (s manyDueTenants) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (claim ports.TenantClaim, won bool, err error) {
+	s.arrived <- struct{}{}
+	<-s.answer
 	return claim, false, nil
 }
 
 // TestSweepRepeatsWhileMoreAreDue checks that a sweep schedules the next sweep early if it could
 // not wake all due tenants.
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
-	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} {
+	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} { // 1<<20 is more than one sweep wakes
 		queue := &fake.Wakeups{}
 		r := &enforcement.Runner{Claims: manyDueTenants{dueCount: due}, Now: time.Now}
 		sweep := r.Periodic(time.Hour, queue)[0]
@@ -325,14 +324,14 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 		woken := queue.All()
 		lastWakeup := woken[len(woken)-1]
 		if repeats := lastWakeup.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(lastWakeup.At) > time.Minute {
-			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), lastWakeup)
+			t.Errorf("with %d due tenants the last of %d wake-ups is %+v, want the next sweep within a minute: %v", due, len(woken), lastWakeup, wantRepeat)
 		}
 	}
 }
 
-// TestPassesWaitForASlot starts as many passes as there are slots. A further pass whose context is
-// cancelled gets no slot and returns an error.
-func TestPassesWaitForASlot(t *testing.T) {
+// TestAPassDoesNotStartWithoutASlot starts as many passes as there are slots. A further pass whose
+// context is cancelled gets no slot and returns an error.
+func TestAPassDoesNotStartWithoutASlot(t *testing.T) {
 	claims := manyDueTenants{arrived: make(chan struct{}), answer: make(chan struct{})}
 	r := &enforcement.Runner{Claims: claims, Now: time.Now}
 	for kind, handle := range r.Handlers() {
@@ -344,7 +343,7 @@ func TestPassesWaitForASlot(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := handle(cancelled, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a pass while %d others run: %v", enforcement.ParallelPasses, err)
+			t.Errorf("a cancelled pass while %d passes run: got %v, want the end of the context", enforcement.ParallelPasses, err)
 		}
 		close(claims.answer)
 		for range enforcement.ParallelPasses {
@@ -363,7 +362,7 @@ func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
 				if err := r.Run(t.Context(), "", guid); outcome.KindOf(err) != outcome.Down {
-					t.Errorf("a pass: %v", err)
+					t.Errorf("a pass failed with %v, want a platform that is down", err)
 				}
 			})
 		}
@@ -386,8 +385,8 @@ type busyPlatform struct {
 	ports.MailPlatform
 	ports.MailTenant
 
-	calls   atomic.Int64
-	answers chan struct{}
+	calls   atomic.Int64  // number of calls of Rules
+	answers chan struct{} // the test sends one element for each call that may end
 }
 
 func (b *busyPlatform) ClaimTenant(context.Context, access.AccountID, tenant.GUID, time.Duration, time.Time) (ports.TenantClaim, bool, error) {
