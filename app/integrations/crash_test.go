@@ -54,22 +54,22 @@ func (fx *fixture) connectAndDisconnect(t *testing.T, s *integrations.Service, p
 // signIn connects the mailbox anna by a completed sign-in.
 func (fx *fixture) signIn(t *testing.T, s *integrations.Service, id string) error {
 	t.Helper()
-	b, err := s.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	started, err := s.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	if err != nil {
 		return err
 	}
-	fx.platformOf(t, id).CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	fx.advance(4 * time.Second)
-	got, err := s.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
-	if err == nil && got.Status != integration.SessionConnected {
-		t.Fatalf("the session is %+v, want a connected session", got)
+	fx.platformOf(t, id).CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.advance(4 * time.Second) // more than the minimum interval between two platform checks
+	session, err := s.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID)
+	if err == nil && session.Status != integration.SessionConnected {
+		t.Fatalf("the session is %+v, want a connected session", session)
 	}
 	return err
 }
 
 // TestEveryCrashConverges crashes the process once at each step of connectAndDisconnect. A new
-// process ends expired sessions, repeats connectAndDisconnect and succeeds. Nothing exists twice,
-// and another integration can connect the mailbox.
+// process ends expired sessions, repeats connectAndDisconnect and succeeds. The customer then has
+// one integration, and a different integration can connect the mailbox.
 func TestEveryCrashConverges(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
@@ -87,7 +87,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				})
 			}
 			if steps < 15 {
-				t.Fatalf("connectAndDisconnect has only %d steps at which a process can crash", steps)
+				t.Fatalf("connectAndDisconnect has only %d steps at which a process can crash, want at least 15", steps)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestEveryCrashConverges(t *testing.T) {
 // the crashed process remains.
 func (fx *fixture) requireConvergence(t *testing.T, provider string) {
 	t.Helper()
-	fx.advance(12 * time.Minute)
+	fx.advance(12 * time.Minute) // longer than a session and its grace period
 	fx.sweep(t, sessionSweep)
 	must(t, fx.connectAndDisconnect(t, fx.Service, provider))
 	views, err := fx.List(t.Context(), fx.ann.ID)
@@ -108,10 +108,10 @@ func (fx *fixture) requireConvergence(t *testing.T, provider string) {
 	if fx.hasAccount(fx.anna.Address) {
 		t.Error("the platform still has the account")
 	}
-	fx.connect(t, fx.createIntegration(t, "plusvibe"), fx.anna) // another integration can connect the mailbox
+	fx.connect(t, fx.createIntegration(t, "plusvibe"), fx.anna) // a different integration can connect the mailbox
 	pending, err := fx.store.PendingSessions(t.Context(), fx.clock.Add(24*time.Hour), 10)
 	if err != nil || len(pending) > 0 {
-		t.Errorf("sessions that are still pending: %+v, %v", pending, err)
+		t.Errorf("the pending sessions are %+v, %v, want none", pending, err)
 	}
 }
 
@@ -129,22 +129,23 @@ func TestSameRequestAfterACrashBegins(t *testing.T) {
 				must(t, err)
 				continue
 			}
-			fx.advance(15 * time.Second)
+			fx.advance(15 * time.Second) // more than openTimeout
 			_, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
-			if stored := afterEffect && step == 3; stored != errors.Is(err, fault.SessionActive) || !stored && err != nil {
-				t.Errorf("step %d, after its effect %v: %v", step, afterEffect, err)
+			linkStored := afterEffect && step == 3 // this step stores the link
+			if linkStored != errors.Is(err, fault.SessionActive) || !linkStored && err != nil {
+				t.Errorf("step %d, after its effect %v: got the error %v, want oauth_session_pending: %v", step, afterEffect, err, linkStored)
 			}
 		}
 	}
 }
 
-// TestEveryCrashOfADisconnectConverges crashes a disconnect at each step. A retry or a refresh
-// resolves the outcome of the disconnect.
+// TestEveryCrashOfADisconnectConverges crashes a disconnect at each step. A second disconnect then
+// ends the connection. A refresh instead stores whether the account still exists.
 func TestEveryCrashOfADisconnectConverges(t *testing.T) {
 	fx := newFixture(t)
 	for _, afterEffect := range []bool{false, true} {
 		for step, finished := 0, false; !finished; step++ {
-			for _, retry := range []bool{true, false} {
+			for _, repeat := range []bool{true, false} {
 				fx.switchAccount(t)
 				id := fx.createIntegration(t, "instantly")
 				fx.connect(t, id, fx.anna)
@@ -155,12 +156,12 @@ func TestEveryCrashOfADisconnectConverges(t *testing.T) {
 					must(t, err)
 				}
 				fx.advance(time.Second)
-				exists := fx.hasAccount(fx.anna.Address)
+				accountExists := fx.hasAccount(fx.anna.Address)
 				want := integration.ConnectionDisconnected
-				if retry {
+				if repeat {
 					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 					must(t, err)
-				} else if fx.refresh(t, id); exists {
+				} else if fx.refresh(t, id); accountExists {
 					want = integration.ConnectionConnected
 				}
 				fx.requireStatus(t, id, fx.anna, want)

@@ -62,16 +62,16 @@ func TestRefusedWorkspaceIsNamed(t *testing.T) {
 	for _, workspace := range []string{"", "99"} {
 		fx.platforms.AddWorkspace("instantly", "agency", workspace, withoutClient{fx.instantly})
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		workspace string
 		want      fault.Field
 	}{
 		{"99", fault.Field{Name: "workspace_id", Message: "no such client"}},
 		{"", fault.Field{Name: "api_key", Message: "workspace_id: no such client"}},
 	} {
-		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "a", APIKey: secret.New("agency"), WorkspaceID: tt.workspace}, nil)
-		if f := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(f.Fields, []fault.Field{tt.want}) {
-			t.Errorf("workspace %q: the error names %v, want %v", tt.workspace, f.Fields, tt.want)
+		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "a", APIKey: secret.New("agency"), WorkspaceID: tc.workspace}, nil)
+		if f := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(f.Fields, []fault.Field{tc.want}) {
+			t.Errorf("workspace %q: the error names %v, want %v", tc.workspace, f.Fields, tc.want)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 	fx.platforms.AddWorkspace("instantly", "unpaid", "", unpaid)
 	fx.platforms.AddWorkspace("instantly", "silent", "", silent)
 	fx.platforms.AddWorkspace("instantly", "empty", "", empty)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		provider, key string
 		want          fault.Code
 	}{
@@ -109,12 +109,12 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"instantly", "{s3cret", fault.InvalidRequest},
 		{"lemlist", "s3cret", fault.UnknownProvider},
 	} {
-		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)}, nil)
-		f := requireRefusal(t, err, tt.want)
-		if tt.key == "invalid-setting" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
+		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: tc.provider, Name: "x", APIKey: secret.New(tc.key)}, nil)
+		f := requireRefusal(t, err, tc.want)
+		if tc.key == "invalid-setting" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
 			t.Errorf("the error names %v", f.Fields)
 		}
-		if tt.key == "unpaid" && !strings.Contains(f.Detail, "plan") {
+		if tc.key == "unpaid" && !strings.Contains(f.Detail, "plan") {
 			t.Errorf("a plan that ended is called %q", f.Detail)
 		}
 	}
@@ -280,20 +280,20 @@ func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 // after Delete, and that Delete does not call the platform.
 func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	fx.connect(t, id, fx.anna)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, instantlyID, fx.anna)
 	calls := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account")
-	_, err := fx.Delete(t.Context(), fx.bob.ID, id, nil)
+	_, err := fx.Delete(t.Context(), fx.bob.ID, instantlyID, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
-	deleted, err := fx.Delete(t.Context(), fx.ann.ID, id, nil)
-	if err != nil || deleted.ID != id {
+	deleted, err := fx.Delete(t.Context(), fx.ann.ID, instantlyID, nil)
+	if err != nil || deleted.ID != instantlyID {
 		t.Fatalf("deleted %+v, %v", deleted, err)
 	}
 	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != calls || len(fx.instantly.AllAccounts()) != 1 {
 		t.Error("the platform was called")
 	}
-	fx.connect(t, secondID, fx.anna)
-	_, _, err = fx.Get(t.Context(), fx.ann.ID, id)
+	fx.connect(t, plusvibeID, fx.anna)
+	_, _, err = fx.Get(t.Context(), fx.ann.ID, instantlyID)
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 

@@ -18,34 +18,34 @@ import (
 
 func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
-	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != fx.anna.ID || fx.instantly.Calls("Account")+fx.instantly.Calls("Remove") != 0 {
-		t.Fatalf("without a connection: %+v, %v", d, err)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	result, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
+	if err != nil || result.Removed || result.IntegrationID != instantlyID || result.MailboxID != fx.anna.ID || fx.instantly.Calls("Account")+fx.instantly.Calls("Remove") != 0 {
+		t.Fatalf("without a connection: got %+v, %v, want nothing removed and no call", result, err)
 	}
-	fx.connect(t, id, fx.anna)
-	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
-		t.Fatalf("with a connection: %+v, %v", d, err)
+	fx.connect(t, instantlyID, fx.anna)
+	if result, err = fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil); err != nil || !result.Removed || len(fx.instantly.AllAccounts()) != 0 {
+		t.Fatalf("with a connection: got %+v, %v, want the account removed", result, err)
 	}
-	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" {
+	if c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" {
 		t.Errorf("the connection still has an account: %+v", c)
 	}
-	calls := fx.instantly.Calls("Account")
-	if d, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil); err != nil || d.Removed || fx.instantly.Calls("Account") != calls {
-		t.Fatalf("again: %+v, %v", d, err)
+	callsBefore := fx.instantly.Calls("Account")
+	if result, err = fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil); err != nil || result.Removed || fx.instantly.Calls("Account") != callsBefore {
+		t.Fatalf("a repeated disconnect: got %+v, %v, want nothing removed and no call", result, err)
 	}
-	fx.connect(t, secondID, fx.anna)
-	for _, tt := range []struct {
-		id, mailbox string
-		want        fault.Code
+	fx.connect(t, plusvibeID, fx.anna)
+	for _, tc := range []struct {
+		integrationID, mailboxID string
+		wantCode                 fault.Code
 	}{
 		{unknownID, fx.anna.ID, fault.IntegrationNotFound},
-		{id, unknownID, fault.MailboxNotFound},
+		{instantlyID, unknownID, fault.MailboxNotFound},
 	} {
-		_, err := fx.Disconnect(t.Context(), fx.ann.ID, tt.id, tt.mailbox, nil)
-		requireRefusal(t, err, tt.want)
+		_, err := fx.Disconnect(t.Context(), fx.ann.ID, tc.integrationID, tc.mailboxID, nil)
+		requireRefusal(t, err, tc.wantCode)
 	}
-	_, err = fx.Disconnect(t.Context(), fx.bob.ID, secondID, fx.anna.ID, nil)
+	_, err = fx.Disconnect(t.Context(), fx.bob.ID, plusvibeID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
@@ -53,22 +53,22 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 // mailbox, and that it fails if the platform is down.
 func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	fx.connect(t, id, fx.anna)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, instantlyID, fx.anna)
 	endFault := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
 	requireRefusal(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID), fault.ProviderUnavailable)
 	endFault()
 	must(t, fx.DisconnectAll(t.Context(), fx.bob.ID, fx.anna.ID))
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionConnected)
 	for range 2 {
 		must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
-		if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
+		if c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
 			t.Errorf("the connection is %+v, the platform still has %v", c, fx.instantly.AllAccounts())
 		}
 	}
-	fx.connect(t, secondID, fx.anna)
+	fx.connect(t, plusvibeID, fx.anna)
 	must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, unknownID))
-	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 }
 
 func TestDisconnectOfAMissingAccountSucceeds(t *testing.T) {
@@ -143,7 +143,7 @@ func TestRemovalOfAnAccountNeedsTheCapability(t *testing.T) {
 }
 
 func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		faults []fake.Fault
 		want   fault.Code // the zero Code if Disconnect succeeds
 		status integration.ConnectionStatus
@@ -159,44 +159,44 @@ func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-			fx.connect(t, id, fx.anna)
+			instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+			fx.connect(t, instantlyID, fx.anna)
 			var endFaults []func()
-			for _, f := range tt.faults {
+			for _, f := range tc.faults {
 				endFaults = append(endFaults, fx.instantly.Fail(f))
 			}
 			fx.advance(time.Second)
-			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
-			if tt.want.Name != "" {
-				requireRefusal(t, err, tt.want)
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
+			if tc.want.Name != "" {
+				requireRefusal(t, err, tc.want)
 			} else {
 				must(t, err)
 			}
-			fx.requireStatus(t, id, fx.anna, tt.status)
+			fx.requireStatus(t, instantlyID, fx.anna, tc.status)
 			if name == "the answer is lost" && fx.instantly.Calls("Remove") != 1 {
 				t.Error("an account that a read no longer found was removed again")
 			}
-			if tt.status != integration.ConnectionDisconnecting {
+			if tc.status != integration.ConnectionDisconnecting {
 				return
 			}
-			_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
+			_, err = fx.BeginSignIn(t.Context(), fx.ann, plusvibeID, fx.anna.ID, nil)
 			requireRefusal(t, err, fault.ConnectedElsewhere)
-			_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
+			_, counts, err := fx.Get(t.Context(), fx.ann.ID, instantlyID)
 			if err != nil || counts.Other != 1 {
 				t.Errorf("the counts are %+v, %v, want 1 other", counts, err)
 			}
 			for _, endFault := range endFaults {
 				endFault()
 			}
-			fx.refresh(t, id)
+			fx.refresh(t, instantlyID)
 			if len(fx.instantly.AllAccounts()) == 0 {
-				fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+				fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
 			} else {
-				fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
+				fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionConnected)
 			}
-			_, err = fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+			_, err = fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 			must(t, err)
-			fx.connect(t, secondID, fx.anna)
+			fx.connect(t, plusvibeID, fx.anna)
 		})
 	}
 }
@@ -205,38 +205,38 @@ func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 // disconnect with an unknown outcome, because the account may still exist.
 func TestFailedSignInDoesNotResolveADisconnect(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	fx.connect(t, id, fx.anna)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, instantlyID, fx.anna)
 	endFault := fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
 	fx.advance(time.Second)
-	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderTimeout)
 	endFault()
 	fx.advance(time.Second)
-	b := fx.beginSession(t, id, fx.anna)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-	fx.instantly.DenySignIn(b.AuthURL.Reveal())
+	started := fx.beginSession(t, instantlyID, fx.anna)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnecting)
+	fx.instantly.DenySignIn(started.AuthURL.Reveal())
 	fx.advance(time.Minute)
-	fx.requireSession(t, b, integration.SessionFailed)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-	_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
+	fx.requireSession(t, started, integration.SessionFailed)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnecting)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, plusvibeID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ConnectedElsewhere)
-	fx.connect(t, id, fx.anna)
+	fx.connect(t, instantlyID, fx.anna)
 }
 
 // TestDisconnectRemovesALeftOverAccount checks that a disconnect removes an account that failed at
 // one platform, after a different integration has connected the mailbox.
 func TestDisconnectRemovesALeftOverAccount(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	fx.connect(t, id, fx.anna)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, instantlyID, fx.anna)
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed})
-	fx.refresh(t, id)
-	fx.connect(t, secondID, fx.anna)
-	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	fx.refresh(t, instantlyID)
+	fx.connect(t, plusvibeID, fx.anna)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 	must(t, err)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 	if len(fx.instantly.AllAccounts()) != 0 {
 		t.Error("the platform still has the account")
 	}
@@ -246,7 +246,7 @@ func TestDisconnectRemovesALeftOverAccount(t *testing.T) {
 // store a state that is older than the stored one. A concurrent request stores its result before
 // the disconnect reads the account, or while the platform removes the account.
 func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		method string // the call that waits for the concurrent request
 		change func(c integration.Connection, now time.Time) integration.Connection
 	}{
@@ -262,10 +262,10 @@ func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
 			fx.advance(time.Second)
 			fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
 			var want integration.Connection
-			fx.beforeCall(tt.method, func() {
+			fx.beforeCall(tc.method, func() {
 				fx.advance(time.Second)
 				stored := fx.storedConnection(t, id, fx.anna)
-				want = tt.change(stored, fx.clock)
+				want = tc.change(stored, fx.clock)
 				saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, want, stored.UpdatedAt, nil)
 				if err != nil || !saved {
 					t.Fatal(saved, err)
@@ -288,8 +288,8 @@ func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 	for _, refusedEndsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the refused request ends first: %v", refusedEndsFirst), func(t *testing.T) {
 			fx := newFixture(t)
-			id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-			fx.connect(t, id, fx.anna)
+			instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+			fx.connect(t, instantlyID, fx.anna)
 			fx.advance(time.Second)
 			removing, proceed, secondResult := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			loseSecond := func() {
@@ -305,7 +305,7 @@ func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 					<-proceed
 				})
 				go func() {
-					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+					_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 					secondResult <- err
 				}()
 				<-removing
@@ -314,13 +314,13 @@ func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 				}
 				fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Throttled, Times: 1})
 			})
-			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 			requireRefusal(t, err, fault.ProviderUnavailable)
 			if refusedEndsFirst {
 				loseSecond()
 			}
-			fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnecting)
-			_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
+			fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnecting)
+			_, err = fx.BeginSignIn(t.Context(), fx.ann, plusvibeID, fx.anna.ID, nil)
 			requireRefusal(t, err, fault.ConnectedElsewhere)
 		})
 	}
@@ -366,24 +366,24 @@ func TestDisconnectGoesOnAfterAnotherIntegrationConnected(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
 			fx := newFixture(t)
-			id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-			fx.connect(t, id, fx.anna)
+			instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+			fx.connect(t, instantlyID, fx.anna)
 			fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed})
-			fx.refresh(t, id)
+			fx.refresh(t, instantlyID)
 			fx.advance(time.Second)
 			if refused {
 				fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
 			}
-			fx.beforeCall("Account", func() { fx.connect(t, secondID, fx.anna) })
-			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+			fx.beforeCall("Account", func() { fx.connect(t, plusvibeID, fx.anna) })
+			_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 			if refused {
 				requireRefusal(t, err, fault.ProviderUnavailable)
-				fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
+				fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionFailed)
 			} else {
 				must(t, err)
-				fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+				fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
 			}
-			fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+			fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 		})
 	}
 }
@@ -393,19 +393,19 @@ func TestDisconnectGoesOnAfterAnotherIntegrationConnected(t *testing.T) {
 // connects the mailbox. The disconnect fails with the error of the platform.
 func TestRefusedDisconnectAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	fx.connect(t, id, fx.anna)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, instantlyID, fx.anna)
 	fx.advance(time.Second)
 	fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
 	fx.beforeCall("Remove", func() {
 		fx.instantly.DropAccount(fx.anna.Address)
-		fx.refresh(t, id)
-		fx.connect(t, secondID, fx.anna)
+		fx.refresh(t, instantlyID)
+		fx.connect(t, plusvibeID, fx.anna)
 	})
-	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderUnavailable)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 }
 
 // TestDisconnectAllDisconnectsAMissingMailbox checks that DisconnectAll removes the account of a

@@ -143,16 +143,16 @@ func (fx *fixture) createIntegrationOf(t *testing.T, account access.Account, pro
 
 func (fx *fixture) beginSession(t *testing.T, id string, m mailbox.Mailbox) integrations.StartedSession {
 	t.Helper()
-	b, err := fx.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
+	started, err := fx.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
 	must(t, err)
-	return b
+	return started
 }
 
 func (fx *fixture) connect(t *testing.T, id string, m mailbox.Mailbox) {
 	t.Helper()
-	b := fx.beginSession(t, id, m)
-	fx.platformOf(t, id).CompleteSignIn(b.AuthURL.Reveal(), m.Address, m.DisplayName)
-	fx.requireSession(t, b, integration.SessionConnected)
+	started := fx.beginSession(t, id, m)
+	fx.platformOf(t, id).CompleteSignIn(started.AuthURL.Reveal(), m.Address, m.DisplayName)
+	fx.requireSession(t, started, integration.SessionConnected)
 }
 
 func (fx *fixture) platformOf(t *testing.T, id string) *fake.SendingPlatform {
@@ -165,13 +165,13 @@ func (fx *fixture) platformOf(t *testing.T, id string) *fake.SendingPlatform {
 
 // requireSession reads a session after the minimum interval between two platform checks, and
 // requires this status.
-func (fx *fixture) requireSession(t *testing.T, b integrations.StartedSession, want integration.SessionStatus) integration.Session {
+func (fx *fixture) requireSession(t *testing.T, started integrations.StartedSession, want integration.SessionStatus) integration.Session {
 	t.Helper()
 	fx.advance(4 * time.Second)
-	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, b.Integration.ID, b.Session.MailboxID, b.Session.ID)
+	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, started.Integration.ID, started.Session.MailboxID, started.Session.ID)
 	must(t, err)
 	if s.Status != want {
-		t.Fatalf("the session is %+v, want %s", s, want)
+		t.Fatalf("the session is %+v, want the status %s", s, want)
 	}
 	return s
 }
@@ -205,12 +205,12 @@ func (fx *fixture) requireStatus(t *testing.T, id string, m mailbox.Mailbox, wan
 	t.Helper()
 	c := fx.storedConnection(t, id, m)
 	if c.Status != want {
-		t.Fatalf("%s is %+v, want %s", m.Address, c, want)
+		t.Fatalf("the connection of %s is %+v, want the status %q", m.Address, c, want)
 	}
 	return c
 }
 
-// sweep runs the periodic job of one kind and handles its wake-ups.
+// sweep runs the periodic job of one kind, and handles all wake-ups in the queue.
 func (fx *fixture) sweep(t *testing.T, kind string) {
 	t.Helper()
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
@@ -223,15 +223,15 @@ func (fx *fixture) sweep(t *testing.T, kind string) {
 	}
 }
 
-// requireRefusal requires that an error has this published code and does not contain the
-// credential.
+// requireRefusal requires that an error has this published code. The error must not contain s3cret,
+// which is the secret part of some tests' credentials.
 func requireRefusal(t *testing.T, err error, want fault.Code) *fault.Error {
 	t.Helper()
 	if fault.ErrorOf(err).Code != want {
-		t.Fatalf("%v, want %s", err, want.Name)
+		t.Fatalf("got the error %v, want %s", err, want.Name)
 	}
 	if strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("%v contains the credential", err)
+		t.Errorf("the error contains the credential: %v", err)
 	}
 	return fault.ErrorOf(err)
 }

@@ -88,10 +88,10 @@ func (p watchedPlatform) SignIn(ctx context.Context, session string) (integratio
 // beginNext begins a session in a new request. A SessionActive error is not a failure.
 func (r *signInRace) beginNext(ctx context.Context) error {
 	called := false
-	b, err := r.BeginSignIn(context.WithValue(ctx, calledKey{}, &called), r.ann, r.id, r.anna.ID, nil)
+	started, err := r.BeginSignIn(context.WithValue(ctx, calledKey{}, &called), r.ann, r.id, r.anna.ID, nil)
 	switch {
 	case err == nil:
-		r.begun = append(r.begun, b)
+		r.begun = append(r.begun, started)
 	case !errors.Is(err, fault.SessionActive):
 		return err
 	case called:
@@ -204,16 +204,16 @@ var signInRaces = []struct {
 // concurrent request was first, the error must not be stored for its Idempotency-Key. After the
 // race, a refresh must store the state of the platform.
 func TestNoSignInIsLostInAnyOrder(t *testing.T) {
-	for _, tt := range signInRaces {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range signInRaces {
+		t.Run(tc.name, func(t *testing.T) {
 			interleaving.Explore(t, 2, func(t *testing.T, o *interleaving.Order) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newSignInRace(t)
-					tt.prepare(r)
+					tc.prepare(r)
 					r.checks, r.succeeded = 0, false
 					advance := func() { r.advance(time.Millisecond) }
-					must(t, errors.Join(o.Run(t.Context(), advance, tt.actors(r)...)...))
-					must(t, tt.check(r))
+					must(t, errors.Join(o.Run(t.Context(), advance, tc.actors(r)...)...))
+					must(t, tc.check(r))
 					if r.refusal != nil && !fault.IsFromStore(r.refusal) {
 						t.Errorf("the refusal would be replayed for 24 hours: %v", r.refusal)
 					}

@@ -143,7 +143,7 @@ func TestScheduledRefreshIsContinuedAfterTheHandlersDeadline(t *testing.T) {
 // deadline ended it before it read a page, or if an answer was lost before the deadline. The
 // integration is then marked as failing.
 func TestScheduledRefreshEndsAtAPageWithoutAnAnswer(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		pages int // pages of the second part
 		wait  func(context.Context)
@@ -151,14 +151,14 @@ func TestScheduledRefreshEndsAtAPageWithoutAnAnswer(t *testing.T) {
 		{"the deadline ends the next part before it reads a page", 0, untilItEnds},
 		{"an answer is lost before the deadline", 1, func(context.Context) {}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fx, id, r := newLimitedFixture(t)
 				r.pagesLeft, r.wait = 2, untilItEnds
 				first := fx.takeWakeup(t)
 				must(t, fx.Handlers()[first.Kind](t.Context(), first))
 				second := fx.takeWakeup(t)
-				r.pagesLeft, r.wait = tt.pages, tt.wait
+				r.pagesLeft, r.wait = tc.pages, tc.wait
 				must(t, fx.Handlers()[second.Kind](t.Context(), second))
 				if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || !fx.storedIntegration(t, id).HasError {
 					t.Errorf("wake-ups %+v, want none, and an error of the integration", wakeups)

@@ -16,7 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// manyAccounts is a platform with accountCount accounts. It creates each page of them on request.
+// manyAccounts is a platform with accountCount accounts. It creates each page on request, so that
+// only the refresh can keep accounts in memory. It calls atLastPage before it returns the last page.
 type manyAccounts struct {
 	ports.SendingPlatform
 
@@ -24,25 +25,30 @@ type manyAccounts struct {
 	atLastPage func()
 }
 
-const accountCount = 4000
+const (
+	accountCount = 4000
+	pageSize     = 100
+	mailboxCount = 3600 // mailboxes whose accounts the platform has
+)
 
 func (p *manyAccounts) Accounts(_ context.Context, cursor string) (integration.Page, error) {
 	p.calls++
 	from, _ := strconv.Atoi(cursor)
 	var page integration.Page
-	for n := from; n < from+100; n++ {
+	for n := from; n < from+pageSize; n++ {
 		page.Accounts = append(page.Accounts, integration.Account{
 			ID: strconv.Itoa(n), Address: fmt.Sprintf("Mailbox-%d@Example.test", n), State: integration.AccountConnected})
 	}
-	if from+100 < accountCount {
-		page.Next = strconv.Itoa(from + 100)
+	if from+pageSize < accountCount {
+		page.Next = strconv.Itoa(from + pageSize)
 	} else {
 		p.atLastPage()
 	}
 	return page, nil
 }
 
-// manyMailboxes is a store with the mailboxes in eligible.
+// manyMailboxes is a store with the mailboxes in eligible. It counts the connections that refreshes
+// store.
 type manyMailboxes struct {
 	ports.Connections
 
@@ -59,13 +65,13 @@ func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ int
 	return len(connections), nil
 }
 
-// TestRefreshOfManyKeepsLittleMemory checks that a refresh of many mailboxes reads each page once
-// and keeps little memory.
-func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
+// TestRefreshOfManyMailboxesKeepsLittleMemory checks that a refresh of many mailboxes reads each page
+// once and keeps at most 4 MiB.
+func TestRefreshOfManyMailboxesKeepsLittleMemory(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	store := &manyMailboxes{}
-	for n := range 3600 {
+	for n := range mailboxCount {
 		store.eligible = append(store.eligible, integration.EligibleMailbox{Mailbox: mailbox.Mailbox{ID: strconv.Itoa(n), Address: fmt.Sprintf("mailbox-%d@example.test", n)}})
 	}
 	var memoryBefore, memoryAfter runtime.MemStats
@@ -76,10 +82,10 @@ func TestRefreshOfManyKeepsLittleMemory(t *testing.T) {
 		runtime.ReadMemStats(&memoryAfter)
 	}}
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", platform)
-	r, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.ann.ID, id, nil)
+	result, err := fx.service(fx.store, store, fx.platforms).Refresh(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
-	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.storedCount != 3600 || platform.calls != 40 {
-		t.Errorf("got %+v with %d calls, stored %d; want 3600 new connections with 40 calls", r, platform.calls, store.storedCount)
+	if result.Checked != mailboxCount || result.NewlyConnected != mailboxCount || store.storedCount != mailboxCount || platform.calls != accountCount/pageSize {
+		t.Errorf("got %+v with %d calls, stored %d; want %d new connections with %d calls", result, platform.calls, store.storedCount, mailboxCount, accountCount/pageSize)
 	}
 	if growth := int64(memoryAfter.HeapAlloc) - int64(memoryBefore.HeapAlloc); growth > 4<<20 {
 		t.Errorf("the refresh keeps %d KiB, want at most 4096", growth>>10)

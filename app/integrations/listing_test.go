@@ -52,21 +52,21 @@ func TestListingPausesAtAThrottledPage(t *testing.T) {
 		fx.instantly.PageSize = 1
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshCompleted || r.Connected != 2 {
-			t.Errorf("with time for the pause: %+v, want a complete listing", r)
+			t.Errorf("with time for the pause: got %+v, want a complete listing with 2 connected mailboxes", r)
 		}
 		fx.Timeout = 5 * time.Second // too short for the pause and the page
 		fx.platforms.AddWorkspace("instantly", "key", "ws-1", &throttledOnce{SendingPlatform: fx.instantly})
 		if r := fx.refresh(t, id); r.Status != integrations.RefreshPartial {
-			t.Errorf("without time for the pause: %+v, want a partial result", r)
+			t.Errorf("without time for the pause: got %+v, want a partial result", r)
 		}
 	})
 }
 
-// throttledOnce is a platform that throttles the second page once.
+// throttledOnce is a platform that throttles the second call of Accounts.
 type throttledOnce struct {
 	ports.SendingPlatform
 
-	calls int
+	calls int // number of calls of Accounts
 }
 
 func (p *throttledOnce) Accounts(ctx context.Context, cursor string) (integration.Page, error) {

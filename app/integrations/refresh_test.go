@@ -23,51 +23,51 @@ import (
 
 func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	mailboxes := map[string]mailbox.Mailbox{}
 	for _, name := range []string{"closed", "vanished", "revoked", "steady", "elsewhere", "never", "found", "paused"} {
 		mailboxes[name] = fx.createMailbox(t, fx.ann, tenantGUID, name)
 	}
 	for _, name := range []string{"vanished", "revoked", "steady", "paused"} {
-		fx.connect(t, id, mailboxes[name])
+		fx.connect(t, instantlyID, mailboxes[name])
 	}
-	fx.connect(t, secondID, mailboxes["elsewhere"])
-	b := fx.beginSession(t, id, mailboxes["closed"])
-	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
+	fx.connect(t, plusvibeID, mailboxes["elsewhere"])
+	started := fx.beginSession(t, instantlyID, mailboxes["closed"])
+	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), mailboxes["closed"].Address, "Closed")
 	fx.instantly.DropAccount(mailboxes["vanished"].Address)
 	fx.instantly.Put(
 		integration.Account{Address: mailboxes["revoked"].Address, State: integration.AccountFailed, HasError: true, Reason: "connection_error"},
 		integration.Account{Address: "ELSEWHERE@example.test", State: integration.AccountConnected},
 		integration.Account{Address: "Found@Example.test", State: integration.AccountConnected},
-		integration.Account{ID: fx.storedConnection(t, id, mailboxes["paused"]).PlatformAccountID, Address: mailboxes["paused"].Address, State: integration.AccountConnected, Paused: true},
+		integration.Account{ID: fx.storedConnection(t, instantlyID, mailboxes["paused"]).PlatformAccountID, Address: mailboxes["paused"].Address, State: integration.AccountConnected, Paused: true},
 		integration.Account{Address: "stranger@other.test", State: integration.AccountConnected})
 	fx.instantly.PageSize = 2
 	fx.advance(time.Minute) // the accounts of the sign-ins cannot show late any more
-	r := fx.refresh(t, id)
-	want := integrations.RefreshResult{IntegrationID: id, Provider: "instantly", Status: integrations.RefreshCompleted,
+	result := fx.refresh(t, instantlyID)
+	want := integrations.RefreshResult{IntegrationID: instantlyID, Provider: "instantly", Status: integrations.RefreshCompleted,
 		Tally: integration.Tally{Checked: 10, Connected: 4, NewlyConnected: 2, Unchanged: 6}}
-	if diff := cmp.Diff(want, r); diff != "" {
+	if diff := cmp.Diff(want, result); diff != "" {
 		t.Error(diff)
 	}
 	for name, status := range map[string]integration.ConnectionStatus{
 		"closed": integration.ConnectionConnected, "vanished": integration.ConnectionDisconnected, "revoked": integration.ConnectionFailed,
 		"steady": integration.ConnectionConnected, "elsewhere": "", "never": "", "found": integration.ConnectionConnected, "paused": integration.ConnectionConnected,
 	} {
-		fx.requireStatus(t, id, mailboxes[name], status)
+		fx.requireStatus(t, instantlyID, mailboxes[name], status)
 	}
-	if c := fx.storedConnection(t, id, mailboxes["revoked"]); !c.HasError || c.Reason != "connection_error" {
+	if c := fx.storedConnection(t, instantlyID, mailboxes["revoked"]); !c.HasError || c.Reason != "connection_error" {
 		t.Errorf("the connection is %+v, want the error of the platform", c)
 	}
-	fx.requireStatus(t, secondID, mailboxes["elsewhere"], integration.ConnectionConnected)
+	fx.requireStatus(t, plusvibeID, mailboxes["elsewhere"], integration.ConnectionConnected)
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, countDrifts(fx.drifts)); diff != "" {
 		t.Error(diff)
 	}
-	if i := fx.storedIntegration(t, id); i.RefreshedAt != fx.clock || i.HasError {
+	if i := fx.storedIntegration(t, instantlyID); i.RefreshedAt != fx.clock || i.HasError {
 		t.Errorf("the integration is %+v, want a refresh at %s without an error", i, fx.clock)
 	}
-	fx.requireSession(t, b, integration.SessionConnected)
-	if again := fx.refresh(t, id); again.Unchanged != 10 || again.NewlyConnected != 0 || again.Connected != 4 {
-		t.Errorf("again: %+v", again)
+	fx.requireSession(t, started, integration.SessionConnected)
+	if repeated := fx.refresh(t, instantlyID); repeated.Unchanged != 10 || repeated.NewlyConnected != 0 || repeated.Connected != 4 {
+		t.Errorf("a repeated refresh returned %+v, want 10 unchanged and 4 connected mailboxes", repeated)
 	}
 }
 
@@ -95,49 +95,50 @@ func (p latePlatform) Accounts(ctx context.Context, cursor string) (integration.
 // platform shows both accounts late, or the account of anna was removed, or both. In one case the
 // platform is down when the accounts are read again.
 func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
-	for name, tt := range map[string]struct {
-		age     time.Duration // of the sign-ins
-		late    time.Duration // how long the platform does not show the accounts
-		removed bool          // the account of anna
-		fails   bool          // the platform is down when the accounts are read again
-		want    integration.ConnectionStatus
-		waits   time.Duration
+	for name, tc := range map[string]struct {
+		signedInAgo   time.Duration                // age of the sign-ins
+		hiddenFor     time.Duration                // how long the platform does not show the accounts
+		annaRemoved   bool                         // the account of anna was removed
+		platformFails bool                         // the platform is down when the accounts are read again
+		wantAnna      integration.ConnectionStatus // after the refresh
+		wantWait      time.Duration                // how long the refresh waits
 	}{
-		"the accounts show after a few seconds":               {late: 5 * time.Second, want: integration.ConnectionConnected, waits: 6 * time.Second},
-		"an account was removed":                              {removed: true, want: integration.ConnectionDisconnected, waits: 6 * time.Second},
-		"one account was removed, and the other shows late":   {late: 5 * time.Second, removed: true, want: integration.ConnectionDisconnected, waits: 6 * time.Second},
-		"an account was removed a minute after the sign-in":   {age: time.Minute, removed: true, want: integration.ConnectionDisconnected},
-		"the platform does not say whether an account exists": {removed: true, fails: true, want: integration.ConnectionConnected},
+		"both accounts show after a few seconds":                              {hiddenFor: 5 * time.Second, wantAnna: integration.ConnectionConnected, wantWait: 6 * time.Second},
+		"the account of anna was removed":                                     {annaRemoved: true, wantAnna: integration.ConnectionDisconnected, wantWait: 6 * time.Second},
+		"the account of anna was removed, and the account of ben shows late":  {hiddenFor: 5 * time.Second, annaRemoved: true, wantAnna: integration.ConnectionDisconnected, wantWait: 6 * time.Second},
+		"the account of anna was removed, and the sign-ins were a minute ago": {signedInAgo: time.Minute, annaRemoved: true, wantAnna: integration.ConnectionDisconnected},
+		"the platform does not say whether an account exists":                 {annaRemoved: true, platformFails: true, wantAnna: integration.ConnectionConnected},
 	} {
 		inFakeTime(t, name, func(t *testing.T) {
 			fx := newFixture(t)
 			id := fx.createIntegration(t, "instantly")
 			fx.connect(t, id, fx.ben)
 			fx.connect(t, id, fx.anna)
-			if tt.removed {
+			if tc.annaRemoved {
 				fx.instantly.DropAccount(fx.anna.Address)
 			}
-			if tt.fails {
+			if tc.platformFails {
 				fx.instantly.Fail(fake.Fault{Method: "Account", Kind: outcome.Down})
 			}
-			fx.platforms.AddWorkspace("instantly", "key", "ws-1", latePlatform{fx.instantly, time.Now().Add(tt.late)})
-			fx.advance(tt.age)
+			fx.platforms.AddWorkspace("instantly", "key", "ws-1", latePlatform{fx.instantly, time.Now().Add(tc.hiddenFor)})
+			fx.advance(tc.signedInAgo)
 			began := time.Now()
-			r := fx.refresh(t, id)
-			if wantErrors := map[bool]int{true: 1}[tt.fails]; r.ErrorCount != wantErrors || (r.Status == integrations.RefreshPartial) != tt.fails || fx.storedIntegration(t, id).HasError {
-				t.Errorf("got %+v, want %d errors", r, wantErrors)
+			result := fx.refresh(t, id)
+			if wantErrors := map[bool]int{true: 1}[tc.platformFails]; result.ErrorCount != wantErrors || (result.Status == integrations.RefreshPartial) != tc.platformFails || fx.storedIntegration(t, id).HasError {
+				t.Errorf("got %+v, want %d errors, a partial result only after an error, and no error of the integration", result, wantErrors)
 			}
-			if waited := time.Since(began); waited != tt.waits {
-				t.Errorf("the refresh waited %s, want %s", waited, tt.waits)
+			if waited := time.Since(began); waited != tc.wantWait {
+				t.Errorf("the refresh waited %s, want %s", waited, tc.wantWait)
 			}
-			fx.requireStatus(t, id, fx.anna, tt.want)
+			fx.requireStatus(t, id, fx.anna, tc.wantAnna)
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 		})
 	}
 }
 
 // TestRefreshReadsAtMostFiveLateAccounts checks seven accounts that the platform does not show. The
-// refresh reads five of them, and does not change the connections of the other two mailboxes.
+// refresh reads five of them, and does not change the connections of the two mailboxes whose
+// accounts it did not read.
 func TestRefreshReadsAtMostFiveLateAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -176,21 +177,21 @@ func countDrifts(drifts []integration.Drift) map[integration.Drift]int {
 	return counts
 }
 
-func TestIncompleteListingChangesNothing(t *testing.T) {
-	for name, tt := range map[string]struct {
+func TestIncompleteListingChangesNoConnection(t *testing.T) {
+	for name, tc := range map[string]struct {
 		fault     fake.Fault
 		cycle     bool       // the cursors of the list form a cycle
-		want      fault.Code // the zero Code if Refresh returns a partial result
+		wantCode  fault.Code // the zero Code if Refresh returns a partial result
 		wantError bool       // the integration is marked with an error
 	}{
-		"the first page is broken":                      {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, want: fault.ProviderError, wantError: true},
-		"the first page is throttled":                   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, want: fault.ProviderUnavailable},
-		"the credential is rejected":                    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.CredentialRejected, wantError: true},
+		"the first page is broken":                      {fault: fake.Fault{Method: "Accounts", Kind: outcome.Broken}, wantCode: fault.ProviderError, wantError: true},
+		"the first page is throttled":                   {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled}, wantCode: fault.ProviderUnavailable},
+		"the credential is rejected":                    {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied}, wantCode: fault.CredentialRejected, wantError: true},
 		"the request for the second page is lost":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, Skip: 1}, wantError: true},
 		"the second page is throttled":                  {fault: fake.Fault{Method: "Accounts", Kind: outcome.Throttled, Skip: 1}, wantError: true},
 		"the platform is down at the second page":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Down, Skip: 1}, wantError: true},
 		"the cursors form a cycle":                      {cycle: true, wantError: true},
-		"the credential is rejected at the second page": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, want: fault.CredentialRejected, wantError: true},
+		"the credential is rejected at the second page": {fault: fake.Fault{Method: "Accounts", Kind: outcome.Refused, Code: fault.AccessDenied, Skip: 1}, wantCode: fault.CredentialRejected, wantError: true},
 		"the answer with the second page is lost":       {fault: fake.Fault{Method: "Accounts", Kind: outcome.Unknown, AfterEffect: true, Skip: 1}, wantError: true},
 	} {
 		inFakeTime(t, name, func(t *testing.T) {
@@ -203,32 +204,32 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			fx.instantly.DropAccount(fx.ben.Address)
 			fx.instantly.Put(integration.Account{Address: "x@other.test", State: integration.AccountConnected},
 				integration.Account{Address: "y@other.test", State: integration.AccountConnected})
-			if tt.cycle {
+			if tc.cycle {
 				fx.platforms.AddWorkspace("instantly", "key", "ws-1", cyclicPlatform{fx.instantly})
 			} else {
-				fx.instantly.Fail(tt.fault)
+				fx.instantly.Fail(tc.fault)
 			}
-			if tt.fault.Kind == outcome.Throttled {
+			if tc.fault.Kind == outcome.Throttled {
 				fx.Timeout = time.Second // too short for a pause
 			}
-			r, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
-			if tt.want.Name != "" {
-				requireRefusal(t, err, tt.want)
+			result, err := fx.Refresh(t.Context(), fx.ann.ID, id, nil)
+			if tc.wantCode.Name != "" {
+				requireRefusal(t, err, tc.wantCode)
 			} else {
 				must(t, err)
 				want := integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}
-				if r.Tally != want || r.Status != integrations.RefreshPartial {
-					t.Errorf("got %+v, want a partial result with %+v", r, want)
+				if result.Tally != want || result.Status != integrations.RefreshPartial {
+					t.Errorf("got %+v, want a partial result with %+v", result, want)
 				}
 			}
-			if n := fx.instantly.Calls("Accounts"); n > 5 || n > 1 && tt.fault.Skip == 0 && !tt.cycle {
+			if n := fx.instantly.Calls("Accounts"); n > 5 || n > 1 && tc.fault.Skip == 0 && !tc.cycle {
 				t.Errorf("%d pages were read, want at most 5, or 1 if the first page fails", n)
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 			i := fx.storedIntegration(t, id)
-			if i.HasError != tt.wantError || !i.RefreshedAt.IsZero() || (i.Status == integration.Failed) != (tt.want == fault.CredentialRejected) {
-				t.Errorf("the integration is %+v", i)
+			if i.HasError != tc.wantError || !i.RefreshedAt.IsZero() || (i.Status == integration.Failed) != (tc.wantCode == fault.CredentialRejected) {
+				t.Errorf("the integration is %+v, want an error: %v, no completed refresh, and the status failed only after a rejected credential", i, tc.wantError)
 			}
 		})
 	}
@@ -265,6 +266,8 @@ func (p cyclicPlatform) Accounts(ctx context.Context, cursor string) (integratio
 	return page, err
 }
 
+// TestRefreshNeedsTheCapability checks a platform that cannot list its accounts. A different account
+// does not learn that the integration exists.
 func TestRefreshNeedsTheCapability(t *testing.T) {
 	fx := newFixture(t)
 	platform := fx.addPlatform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
@@ -274,7 +277,7 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	_, err = fx.Refresh(t.Context(), fx.bob.ID, id, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
 	if n := platform.Calls("Accounts"); n != 0 {
-		t.Error("the platform was called")
+		t.Errorf("the platform got %d calls, want 0", n)
 	}
 }
 
@@ -323,47 +326,47 @@ func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.
 }
 
 // TestOlderListingDoesNotOverwriteNewerOne checks two concurrent refreshes. The result of the
-// refresh whose list is newer is kept, even if the other refresh ends last.
+// refresh whose list is newer is kept, even if the refresh with the older list ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	m := fx.createMailbox(t, fx.ann, tenantGUID, "gone")
-	fx.connect(t, id, m)
+	fx.connect(t, id, fx.anna)
 	fx.advance(time.Minute)
 	held := heldPlatforms{fx.Platforms, make(chan struct{}), make(chan struct{})}
-	older := make(chan error)
+	olderRefresh := make(chan error)
 	go func() {
 		_, err := fx.service(fx.store, fx.store, held).Refresh(context.WithoutCancel(t.Context()), fx.ann.ID, id, nil)
-		older <- err
+		olderRefresh <- err
 	}()
 	<-held.created
-	fx.instantly.DropAccount(m.Address)
+	fx.instantly.DropAccount(fx.anna.Address)
 	fx.advance(time.Minute)
 	fx.refresh(t, id)
-	fx.requireStatus(t, id, m, integration.ConnectionDisconnected)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	close(held.release)
-	must(t, <-older)
-	fx.requireStatus(t, id, m, integration.ConnectionDisconnected)
+	must(t, <-olderRefresh)
+	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
 // TestRefreshEndsAFailedConnectionWhoseAccountIsGone checks a mailbox that was connected through a
 // different integration after its account had failed. When the failed account is removed at its
-// platform, a refresh ends the failed connection. The other connection does not change.
+// platform, a refresh ends the failed connection. The connection through the different integration
+// does not change.
 func TestRefreshEndsAFailedConnectionWhoseAccountIsGone(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	fx.connect(t, id, fx.anna)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	fx.connect(t, instantlyID, fx.anna)
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed, HasError: true})
-	fx.refresh(t, id)
-	fx.connect(t, secondID, fx.anna)
-	fx.refresh(t, id)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
+	fx.refresh(t, instantlyID)
+	fx.connect(t, plusvibeID, fx.anna)
+	fx.refresh(t, instantlyID)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionFailed)
 	fx.instantly.DropAccount(fx.anna.Address)
-	if r := fx.refresh(t, id); r.Unchanged != 1 || r.Connected != 0 {
-		t.Errorf("got %+v, want only ben unchanged", r)
+	if result := fx.refresh(t, instantlyID); result.Unchanged != 1 || result.Connected != 0 {
+		t.Errorf("got %+v, want only ben unchanged and no mailbox connected", result)
 	}
-	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected); c.HasError || c.PlatformAccountID != "" {
+	if c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected); c.HasError || c.PlatformAccountID != "" {
 		t.Errorf("the connection is %+v, want neither an error nor an account", c)
 	}
-	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 }

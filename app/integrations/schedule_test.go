@@ -17,9 +17,9 @@ import (
 
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	bobsIntegration := fx.createIntegrationOf(t, fx.bob, "instantly")
-	fx.connect(t, id, fx.anna)
+	fx.connect(t, instantlyID, fx.anna)
 	fx.instantly.DropAccount(fx.anna.Address)
 	fx.advance(6 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
@@ -34,15 +34,15 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 			t.Errorf("wake-up %d is due in %s, want less than 5 minutes, and later than the wake-up before it", n, wait)
 		}
 	}
-	if diff := cmp.Diff(map[string]access.AccountID{id: fx.ann.ID, secondID: fx.ann.ID, bobsIntegration: fx.bob.ID}, owners); diff != "" {
+	if diff := cmp.Diff(map[string]access.AccountID{instantlyID: fx.ann.ID, plusvibeID: fx.ann.ID, bobsIntegration: fx.bob.ID}, owners); diff != "" {
 		t.Fatal(diff)
 	}
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
 	for _, wakeup := range woken {
 		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 	}
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	if i := fx.storedIntegration(t, secondID); !i.HasError || i.Status != integration.Failed {
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
+	if i := fx.storedIntegration(t, plusvibeID); !i.HasError || i.Status != integration.Failed {
 		t.Errorf("after a rejected credential the integration is %+v, want it failed", i)
 	}
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, countDrifts(fx.drifts)); diff != "" {
@@ -56,7 +56,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	}
 	fx.advance(6 * time.Hour)
 	fx.sweep(t, refreshSweep)
-	if i := fx.storedIntegration(t, secondID); i.HasError || i.Status != integration.Connected {
+	if i := fx.storedIntegration(t, plusvibeID); i.HasError || i.Status != integration.Connected {
 		t.Errorf("after the next refresh the integration is %+v, want it connected", i)
 	}
 }

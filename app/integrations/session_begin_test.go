@@ -25,44 +25,44 @@ import (
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	id, secondID, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
+	instantlyID, plusvibeID, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
 	mailboxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
 	foreignMailbox := fx.createForeignMailbox(t)
-	fx.connect(t, secondID, fx.ben)
-	calls := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
+	fx.connect(t, plusvibeID, fx.ben)
+	callsBefore := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
 	limited := fx.ann
 	limited.Plan.TenantSlots = 0
-	for _, tt := range []struct {
-		name        string
-		id, mailbox string
-		slots       int
-		want        fault.Code
+	for _, tc := range []struct {
+		name                     string
+		integrationID, mailboxID string
+		tenantSlots              int // of the plan
+		wantCode                 fault.Code
 	}{
-		{"an unknown integration and mailbox", unknownID, unknownID, 0, fault.IntegrationNotFound},
-		{"an unknown mailbox", id, unknownID, 0, fault.MailboxNotFound},
-		{"a malformed mailbox id", id, "anna", 0, fault.MailboxNotFound},
-		{"a mailbox of another account", id, mailboxOfBob.ID, 0, fault.MailboxNotFound},
-		{"a mailbox that the service did not create", id, foreignMailbox.ID, 0, fault.MailboxNotFound},
-		{"more tenants than the plan allows", id, fx.ben.ID, 0, fault.TenantLimitReached},
-		{"a mailbox that another integration has connected", id, fx.ben.ID, 1, fault.ConnectedElsewhere},
-		{"a missing capability is checked before the other integration", bison, fx.ben.ID, 1, fault.CapabilityMissing},
+		{"an unknown integration and an unknown mailbox", unknownID, unknownID, 0, fault.IntegrationNotFound},
+		{"an unknown mailbox", instantlyID, unknownID, 0, fault.MailboxNotFound},
+		{"a malformed mailbox id", instantlyID, "anna", 0, fault.MailboxNotFound},
+		{"a mailbox of a different account", instantlyID, mailboxOfBob.ID, 0, fault.MailboxNotFound},
+		{"a mailbox that the service did not create", instantlyID, foreignMailbox.ID, 0, fault.MailboxNotFound},
+		{"more tenants than the plan allows", instantlyID, fx.ben.ID, 0, fault.TenantLimitReached},
+		{"a mailbox that a different integration has connected", instantlyID, fx.ben.ID, 1, fault.ConnectedElsewhere},
+		{"a missing capability, and a different integration that has connected the mailbox", bison, fx.ben.ID, 1, fault.CapabilityMissing},
 		{"a missing capability", bison, fx.anna.ID, 1, fault.CapabilityMissing},
 	} {
-		limited.Plan.TenantSlots = tt.slots
-		_, err := fx.BeginSignIn(t.Context(), limited, tt.id, tt.mailbox, nil)
-		if fault.ErrorOf(err).Code != tt.want {
-			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
+		limited.Plan.TenantSlots = tc.tenantSlots
+		_, err := fx.BeginSignIn(t.Context(), limited, tc.integrationID, tc.mailboxID, nil)
+		if fault.ErrorOf(err).Code != tc.wantCode {
+			t.Errorf("%s: got the error %v, want %s", tc.name, err, tc.wantCode.Name)
 		}
 	}
-	_, err := fx.BeginSignIn(t.Context(), fx.bob, id, fx.anna.ID, nil)
+	_, err := fx.BeginSignIn(t.Context(), fx.bob, instantlyID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
-	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn"); n != calls {
-		t.Errorf("the platform was called")
+	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn"); n != callsBefore {
+		t.Errorf("refused requests called the platform %d times, want 0", n-callsBefore)
 	}
-	fx.beginSession(t, id, fx.anna)
-	_, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	fx.beginSession(t, instantlyID, fx.anna)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, instantlyID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.SessionActive)
-	_, err = fx.BeginSignIn(t.Context(), fx.ann, secondID, fx.anna.ID, nil)
+	_, err = fx.BeginSignIn(t.Context(), fx.ann, plusvibeID, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ConnectedElsewhere)
 }
 
@@ -146,7 +146,7 @@ func TestOneRequestAtATimeBeginsASession(t *testing.T) {
 // of the mailbox. A new sign-in can then connect the mailbox.
 func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		fault fake.Fault
 		want  fault.Code
 	}{
@@ -159,27 +159,27 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 		for _, previousStatus := range []integration.ConnectionStatus{"", integration.ConnectionConnected, integration.ConnectionDisconnected} {
 			t.Run(name+" "+string(previousStatus), func(t *testing.T) {
 				fx.switchAccount(t)
-				id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+				instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 				want := integration.ConnectionFailed
 				if previousStatus != "" {
-					fx.connect(t, id, fx.anna)
+					fx.connect(t, instantlyID, fx.anna)
 					want = previousStatus
 				}
 				if previousStatus == integration.ConnectionDisconnected {
-					_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+					_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 					must(t, err)
 				}
-				defer fx.instantly.Fail(tt.fault)()
-				_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
-				requireRefusal(t, err, tt.want)
-				fx.requireStatus(t, id, fx.anna, want)
-				if i := fx.storedIntegration(t, id); i.HasError != (name == "the platform refuses") || (i.Status == integration.Failed) != i.HasError {
+				defer fx.instantly.Fail(tc.fault)()
+				_, err := fx.BeginSignIn(t.Context(), fx.ann, instantlyID, fx.anna.ID, nil)
+				requireRefusal(t, err, tc.want)
+				fx.requireStatus(t, instantlyID, fx.anna, want)
+				if i := fx.storedIntegration(t, instantlyID); i.HasError != (name == "the platform refuses") || (i.Status == integration.Failed) != i.HasError {
 					t.Errorf("the integration is %+v", i)
 				}
 				if previousStatus == "" {
-					fx.connect(t, secondID, fx.anna)
+					fx.connect(t, plusvibeID, fx.anna)
 				} else {
-					fx.connect(t, id, fx.anna)
+					fx.connect(t, instantlyID, fx.anna)
 				}
 			})
 		}
@@ -239,10 +239,10 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	fx.platforms.AddWorkspace("evil", "key", "", fx.instantly)
 	fx.platforms.AddWorkspace("evil", "key", "ws-1", fx.instantly)
 	id := fx.createIntegration(t, "evil")
-	b, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+	started, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderError)
-	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
-		t.Errorf("the link %q or the error reveals the host: %v", b.AuthURL.Reveal(), err)
+	if started.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
+		t.Errorf("the link %q or the error reveals the host: %v", started.AuthURL.Reveal(), err)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 }
@@ -261,10 +261,10 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	<-gate.Arrived()
 	fx.advance(11 * time.Second)
 	secondResult := make(chan error, 1)
-	var b integrations.StartedSession
+	var started integrations.StartedSession
 	go func() {
 		var err error
-		b, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
+		started, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 		secondResult <- err
 	}()
 	select {
@@ -276,14 +276,14 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	first, second := <-firstResult, <-secondResult
 	requireRefusal(t, first, fault.SessionActive)
 	must(t, second)
-	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	fx.requireSession(t, b, integration.SessionConnected)
+	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	fx.requireSession(t, started, integration.SessionConnected)
 }
 
 // TestBeginFindsALateSignIn checks that BeginSignIn checks an expired session at the platform
 // before it ends the session. A person may have signed in after the last check.
 func TestBeginFindsALateSignIn(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		provider string
 		after    time.Duration
 		signIn   bool
@@ -296,17 +296,17 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
-			id := fx.createIntegration(t, tt.provider)
+			id := fx.createIntegration(t, tc.provider)
 			first := fx.beginSession(t, id, fx.anna)
-			if tt.signIn {
+			if tc.signIn {
 				fx.platformOf(t, id).CompleteSignIn(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
 			}
-			fx.advance(tt.after)
+			fx.advance(tc.after)
 			second := fx.beginSession(t, id, fx.anna)
-			fx.requireSession(t, first, tt.want)
+			fx.requireSession(t, first, tc.want)
 			fx.requireSession(t, second, integration.SessionPending)
 			want := integration.ConnectionPending
-			if tt.signIn {
+			if tc.signIn {
 				want = integration.ConnectionConnected
 			}
 			fx.requireStatus(t, id, fx.anna, want)

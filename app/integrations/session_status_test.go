@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 )
@@ -19,17 +20,17 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 		t.Run(provider, func(t *testing.T) {
 			fx := newFixture(t)
 			id := fx.createIntegration(t, provider)
-			b := fx.beginSession(t, id, fx.anna)
-			if b.Mailbox != fx.anna.Address || b.Integration.ID != id || !strings.HasPrefix(b.AuthURL.Reveal(), "https://login.") {
-				t.Errorf("the session began as %+v", b)
+			started := fx.beginSession(t, id, fx.anna)
+			if started.Mailbox != fx.anna.Address || started.Integration.ID != id || !strings.HasPrefix(started.AuthURL.Reveal(), "https://login.") {
+				t.Errorf("the session began as %+v", started)
 			}
-			if remaining := b.Session.ExpiresAt.Sub(fx.clock); remaining != 10*time.Minute {
+			if remaining := started.Session.ExpiresAt.Sub(fx.clock); remaining != 10*time.Minute {
 				t.Errorf("the session expires in %s", remaining)
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
-			fx.requireSession(t, b, integration.SessionPending)
-			fx.platformOf(t, id).CompleteSignIn(b.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
-			s := fx.requireSession(t, b, integration.SessionConnected)
+			fx.requireSession(t, started, integration.SessionPending)
+			fx.platformOf(t, id).CompleteSignIn(started.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
+			s := fx.requireSession(t, started, integration.SessionConnected)
 			c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			account := fx.platformOf(t, id).AllAccounts()[0].ID
 			if s.PlatformAccountID != account || s.PlatformAccountName != "Anna K" || s.ConnectedAt != fx.clock ||
@@ -37,7 +38,7 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 				t.Errorf("the session or the connection has the wrong account or time: %+v, %+v", s, c)
 			}
 			calls := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
-			fx.requireSession(t, b, integration.SessionConnected)
+			fx.requireSession(t, started, integration.SessionConnected)
 			if n := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn"); n != calls {
 				t.Error("the platform was called for a session that has ended")
 			}
@@ -50,10 +51,10 @@ func TestSessionFromLinkToConnection(t *testing.T) {
 func TestSignInConnectsBeforeTheAccountShows(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	b := fx.beginSession(t, id, fx.anna)
-	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
+	started := fx.beginSession(t, id, fx.anna)
+	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
 	fx.instantly.DropAccount(fx.anna.PrincipalName)
-	s := fx.requireSession(t, b, integration.SessionConnected)
+	s := fx.requireSession(t, started, integration.SessionConnected)
 	if s.PlatformAccountID != fx.anna.PrincipalName || s.PlatformAccountName != "Anna" {
 		t.Errorf("the session has the wrong account: %+v", s)
 	}
@@ -67,64 +68,64 @@ func TestSignInConnectsBeforeTheAccountShows(t *testing.T) {
 func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
-		for _, tt := range []struct {
+		for _, tc := range []struct {
 			name          string
 			needsSessions bool // only for a platform with sessions
-			signIn        func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession)
+			signIn        func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession)
 			want          integration.SessionStatus
 			reason        string
 			connection    integration.ConnectionStatus
 		}{
-			{"the person declined", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				p.DenySignIn(b.AuthURL.Reveal())
+			{"the person declined", true, func(_ *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
+				p.DenySignIn(started.AuthURL.Reveal())
 			},
 				integration.SessionFailed, "access_denied", integration.ConnectionFailed},
-			{"a different person signed in", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				p.CompleteSignIn(b.AuthURL.Reveal(), "boss@"+zone, "Boss")
+			{"a different person signed in", true, func(_ *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
+				p.CompleteSignIn(started.AuthURL.Reveal(), "boss@"+zone, "Boss")
 			}, integration.SessionFailed, integration.ReasonWrongAccount, integration.ConnectionFailed},
-			{"the session expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				p.ExpireSignIn(b.AuthURL.Reveal())
+			{"the session expired at the platform", true, func(_ *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
+				p.ExpireSignIn(started.AuthURL.Reveal())
 			},
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"the session expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
-				p.ExpireSignIn(b.AuthURL.Reveal())
+			{"the session expired at the platform after the sign-in", true, func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
+				p.ExpireSignIn(started.AuthURL.Reveal())
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
 			{"no sign-in", false, func(fx *fixture, _ *fake.SendingPlatform, _ integrations.StartedSession) {
 				fx.advance(12 * time.Minute)
 			},
 				integration.SessionExpired, "", integration.ConnectionFailed},
-			{"a sign-in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+			{"a sign-in at the last moment", false, func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
 				fx.advance(10*time.Minute - time.Second)
-				p.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+				p.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
 				fx.advance(5 * time.Minute)
 			}, integration.SessionConnected, "", integration.ConnectionConnected},
-			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+			{"the account cannot sign in", false, func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountFailed, Reason: "connection_error"})
 				fx.advance(12 * time.Minute)
 			}, integration.SessionFailed, "connection_error", integration.ConnectionFailed},
-			{"the account is still being set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, b integrations.StartedSession) {
+			{"the account is still being set up at the end", false, func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
 				p.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountPending})
 				fx.advance(12 * time.Minute)
 			}, integration.SessionExpired, "", integration.ConnectionPending},
 		} {
-			if tt.needsSessions && provider == "plusvibe" {
+			if tc.needsSessions && provider == "plusvibe" {
 				continue
 			}
-			t.Run(provider+" "+tt.name, func(t *testing.T) {
+			t.Run(provider+" "+tc.name, func(t *testing.T) {
 				fx.switchAccount(t)
 				id := fx.createIntegration(t, provider)
-				b := fx.beginSession(t, id, fx.anna)
-				tt.signIn(fx, fx.platformOf(t, id), b)
-				s := fx.requireSession(t, b, tt.want)
-				c := fx.requireStatus(t, id, fx.anna, tt.connection)
-				if s.Reason != tt.reason || tt.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
-					t.Errorf("the session is %+v, want the reason %q; the connection is %+v", s, tt.reason, c)
+				started := fx.beginSession(t, id, fx.anna)
+				tc.signIn(fx, fx.platformOf(t, id), started)
+				s := fx.requireSession(t, started, tc.want)
+				c := fx.requireStatus(t, id, fx.anna, tc.connection)
+				if s.Reason != tc.reason || tc.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
+					t.Errorf("the session is %+v, want the reason %q; the connection is %+v", s, tc.reason, c)
 				}
-				if tt.name == "a different person signed in" && (s.PlatformAccountAddress != "boss@"+zone || c.PlatformAccountID != "") {
+				if tc.name == "a different person signed in" && (s.PlatformAccountAddress != "boss@"+zone || c.PlatformAccountID != "") {
 					t.Errorf("the account of the other person is missing or connected: %+v, %+v", s, c)
 				}
-				if tt.want != integration.SessionConnected && tt.connection == integration.ConnectionFailed {
+				if tc.want != integration.SessionConnected && tc.connection == integration.ConnectionFailed {
 					fx.connect(t, id, fx.anna) // a new session can still connect the mailbox
 				}
 			})
@@ -140,11 +141,11 @@ func TestMailboxStaysConnectedDuringARepeatedSignIn(t *testing.T) {
 			fx := newFixture(t)
 			id := fx.createIntegration(t, provider)
 			fx.connect(t, id, fx.anna)
-			b := fx.beginSession(t, id, fx.anna)
-			fx.requireSession(t, b, integration.SessionPending)
+			started := fx.beginSession(t, id, fx.anna)
+			fx.requireSession(t, started, integration.SessionPending)
 			connectionBefore := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 			fx.advance(12 * time.Minute)
-			fx.requireSession(t, b, integration.SessionExpired)
+			fx.requireSession(t, started, integration.SessionExpired)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c != connectionBefore {
 				t.Errorf("an expired session changed the connection to %+v, before %+v", c, connectionBefore)
 			}
@@ -156,28 +157,24 @@ func TestMailboxStaysConnectedDuringARepeatedSignIn(t *testing.T) {
 	}
 }
 
-func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
+func TestSessionStatusFindsOnlySessionsOfItsMailboxAndIntegration(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	b := fx.beginSession(t, id, fx.anna)
-	for _, tt := range []struct {
-		owner                string
-		id, mailbox, session string
-		want                 fault.Code
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	started := fx.beginSession(t, instantlyID, fx.anna)
+	for _, tc := range []struct {
+		owner                               access.AccountID
+		integrationID, mailboxID, sessionID string
+		wantCode                            fault.Code
 	}{
-		{string(fx.bob.ID), id, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
-		{string(fx.ann.ID), unknownID, fx.anna.ID, b.Session.ID, fault.IntegrationNotFound},
-		{string(fx.ann.ID), id, unknownID, b.Session.ID, fault.MailboxNotFound},
-		{string(fx.ann.ID), secondID, fx.anna.ID, b.Session.ID, fault.SessionNotFound},
-		{string(fx.ann.ID), id, fx.ben.ID, b.Session.ID, fault.SessionNotFound},
-		{string(fx.ann.ID), id, fx.anna.ID, unknownID, fault.SessionNotFound},
+		{fx.bob.ID, instantlyID, fx.anna.ID, started.Session.ID, fault.IntegrationNotFound},
+		{fx.ann.ID, unknownID, fx.anna.ID, started.Session.ID, fault.IntegrationNotFound},
+		{fx.ann.ID, instantlyID, unknownID, started.Session.ID, fault.MailboxNotFound},
+		{fx.ann.ID, plusvibeID, fx.anna.ID, started.Session.ID, fault.SessionNotFound},
+		{fx.ann.ID, instantlyID, fx.ben.ID, started.Session.ID, fault.SessionNotFound},
+		{fx.ann.ID, instantlyID, fx.anna.ID, unknownID, fault.SessionNotFound},
 	} {
-		account := fx.ann
-		if tt.owner == string(fx.bob.ID) {
-			account = fx.bob
-		}
-		if _, err := fx.SessionStatus(t.Context(), account.ID, tt.id, tt.mailbox, tt.session); fault.ErrorOf(err).Code != tt.want {
-			t.Errorf("%+v: got %v", tt, err)
+		if _, err := fx.SessionStatus(t.Context(), tc.owner, tc.integrationID, tc.mailboxID, tc.sessionID); fault.ErrorOf(err).Code != tc.wantCode {
+			t.Errorf("%+v: got the error %v, want %s", tc, err, tc.wantCode.Name)
 		}
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 0 {
@@ -190,11 +187,11 @@ func TestStatusFindsItsOwnSessionsOnly(t *testing.T) {
 func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	b := fx.beginSession(t, id, fx.anna)
+	started := fx.beginSession(t, id, fx.anna)
 	var readers sync.WaitGroup
 	for range 20 {
 		readers.Go(func() {
-			if s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID); err != nil || s.Status != integration.SessionPending {
+			if s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID); err != nil || s.Status != integration.SessionPending {
 				t.Errorf("got %+v, %v, want a pending session", s, err)
 			}
 		})
@@ -202,7 +199,7 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	readers.Wait()
 	for range 10 {
 		fx.advance(900 * time.Millisecond)
-		_, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
+		_, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID)
 		must(t, err)
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 3 {
@@ -212,34 +209,34 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 
 func TestSignInFailsAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	b := fx.beginSession(t, id, fx.anna)
-	_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	started := fx.beginSession(t, instantlyID, fx.anna)
+	_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 	must(t, err)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
-	fx.connect(t, secondID, fx.anna)
-	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
+	fx.connect(t, plusvibeID, fx.anna)
+	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	if s := fx.requireSession(t, started, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
 		t.Errorf("the session is %+v, want the reason %q", s, integration.ReasonDisconnected)
 	}
-	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
+	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
 }
 
 func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-	b := fx.beginSession(t, id, fx.anna)
-	c := fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	started := fx.beginSession(t, instantlyID, fx.anna)
+	c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionPending)
 	saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
 	}
-	fx.connect(t, secondID, fx.anna)
-	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	if s := fx.requireSession(t, b, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
+	fx.connect(t, plusvibeID, fx.anna)
+	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	if s := fx.requireSession(t, started, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
 		t.Errorf("the session is %+v, want the reason %q", s, integration.ReasonElsewhere)
 	}
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
-	fx.requireStatus(t, secondID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionFailed)
+	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 }

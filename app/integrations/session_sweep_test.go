@@ -16,28 +16,28 @@ import (
 // reads any more, and sessions of crashed requests.
 func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx := newFixture(t)
-	id, secondID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
+	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	cyd := fx.createMailbox(t, fx.ann, tenantGUID, "cyd")
-	b := fx.beginSession(t, id, fx.anna)
-	fx.beginSession(t, secondID, fx.ben)
-	fx.beginSession(t, id, cyd)
-	fx.instantly.CompleteSignIn(b.AuthURL.Reveal(), fx.anna.Address, "Anna")
+	started := fx.beginSession(t, instantlyID, fx.anna)
+	fx.beginSession(t, plusvibeID, fx.ben)
+	fx.beginSession(t, instantlyID, cyd)
+	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
-		ID: unknownID, IntegrationID: id, MailboxID: fx.createMailbox(t, fx.ann, tenantGUID, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+		ID: unknownID, IntegrationID: instantlyID, MailboxID: fx.createMailbox(t, fx.ann, tenantGUID, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))
 	fx.sweep(t, sessionSweep)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionPending)
 	fx.advance(11*time.Minute + 4*time.Second)
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
 	fx.sweep(t, sessionSweep)
-	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-	fx.requireStatus(t, id, cyd, integration.ConnectionFailed)
-	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionPending) // its platform is down
+	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionConnected)
+	fx.requireStatus(t, instantlyID, cyd, integration.ConnectionFailed)
+	fx.requireStatus(t, plusvibeID, fx.ben, integration.ConnectionPending) // its platform is down
 	endFault()
 	fx.plusvibe.Put(integration.Account{Address: fx.ben.Address, State: integration.AccountConnected})
 	fx.sweep(t, sessionSweep)
-	fx.requireStatus(t, secondID, fx.ben, integration.ConnectionConnected)
-	_, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
+	fx.requireStatus(t, plusvibeID, fx.ben, integration.ConnectionConnected)
+	_, counts, err := fx.Get(t.Context(), fx.ann.ID, instantlyID)
 	if err != nil || counts.Pending != 0 || counts.Failed != 2 {
 		t.Errorf("the counts are %+v, %v, want 2 failed and none pending", counts, err)
 	}
@@ -48,7 +48,7 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 func TestSweepMakesNoUnneededCalls(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	b := fx.beginSession(t, id, fx.anna)
+	started := fx.beginSession(t, id, fx.anna)
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
 		ID: unknownID, IntegrationID: id, MailboxID: fx.ben.ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))
@@ -57,7 +57,7 @@ func TestSweepMakesNoUnneededCalls(t *testing.T) {
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.ben, integration.ConnectionFailed)
 	handle := fx.Handlers()["sending_session"]
-	must(t, handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: id + "/" + fx.anna.ID + "/" + b.Session.ID}))
+	must(t, handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: id + "/" + fx.anna.ID + "/" + started.Session.ID}))
 	if n := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account"); n != calls {
 		t.Errorf("the platform was called %d times", n-calls)
 	}
@@ -72,12 +72,12 @@ func TestSweepMakesNoUnneededCalls(t *testing.T) {
 func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	b := fx.beginSession(t, id, fx.anna)
+	started := fx.beginSession(t, id, fx.anna)
 	fx.instantly.Fail(fake.Fault{Kind: outcome.Down})
 	fx.advance(80 * time.Minute)
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
-	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, b.Session.ID)
+	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID)
 	if err != nil || s.Status != integration.SessionExpired {
 		t.Errorf("the session is %+v, %v, want it expired", s, err)
 	}
