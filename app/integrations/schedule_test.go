@@ -15,6 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
+// TestScheduledRefreshesDetectChanges checks the scheduled refreshes of three integrations after six
+// hours. One finds that an account is gone, and one finds that its credential is rejected.
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
@@ -52,7 +54,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx.advance(time.Hour)
 	fx.sweep(t, refreshSweep)
 	if n := fx.plusvibe.Calls("Accounts"); n != 1 {
-		t.Errorf("refreshed %d times in an hour", n)
+		t.Errorf("plusvibe was asked for its accounts %d times, want once: a failed refresh is not repeated within an hour", n)
 	}
 	fx.advance(6 * time.Hour)
 	fx.sweep(t, refreshSweep)

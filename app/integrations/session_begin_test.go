@@ -66,6 +66,7 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	requireRefusal(t, err, fault.ConnectedElsewhere)
 }
 
+// createForeignMailbox adds a mailbox as if a discovery had found it.
 func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.ann.ID, tenantGUID, zone)
@@ -78,13 +79,13 @@ func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	return m
 }
 
-// TestOneOfManyConcurrentRequestsBegins checks that exactly one of 50 concurrent requests for two
-// integrations gets a session.
-func TestOneOfManyConcurrentRequestsBegins(t *testing.T) {
+// TestOneOfManyConcurrentRequestsBeginsASession checks 50 concurrent requests for the same mailbox at
+// two integrations. Exactly one gets a session.
+func TestOneOfManyConcurrentRequestsBeginsASession(t *testing.T) {
 	fx := newFixture(t)
 	ids := []string{fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")}
 	var mu sync.Mutex
-	results := map[string]int{}
+	results := map[string]int{} // number of requests by error code, or "begun"
 	var requests sync.WaitGroup
 	for n := range 50 {
 		requests.Go(func() {
@@ -107,7 +108,7 @@ func TestOneOfManyConcurrentRequestsBegins(t *testing.T) {
 	}
 }
 
-// slowSessions is a store whose BeginSession waits for the test.
+// slowSessions is a store whose BeginSession sends to entered and then waits for proceed.
 type slowSessions struct {
 	ports.Connections
 	entered, proceed chan struct{}
@@ -120,35 +121,36 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 }
 
 // TestOneRequestAtATimeBeginsASession checks that only one request at a time asks the store to
-// begin a session of a mailbox. Other requests for the mailbox are refused before they call
-// BeginSession. Requests for other mailboxes are not refused.
+// begin a session of a mailbox. A second request for the same mailbox is refused before it calls
+// BeginSession. A request for a different mailbox is not refused.
 func TestOneRequestAtATimeBeginsASession(t *testing.T) {
 	fx := newFixture(t)
-	id, slow := fx.createIntegration(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}
-	s := fx.service(fx.store, slow, fx.platforms)
+	id, connections := fx.createIntegration(t, "instantly"), slowSessions{fx.store, make(chan struct{}), make(chan struct{})}
+	service := fx.service(fx.store, connections, fx.platforms)
 	begun := make(chan error, 2)
 	for _, m := range []mailbox.Mailbox{fx.anna, fx.ben} {
 		go func() {
-			_, err := s.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
+			_, err := service.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
 			begun <- err
 		}()
-		<-slow.entered
-		_, err := s.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
+		<-connections.entered
+		_, err := service.BeginSignIn(t.Context(), fx.ann, id, m.ID, nil)
 		requireRefusal(t, err, fault.SessionActive)
 	}
-	close(slow.proceed)
+	close(connections.proceed)
 	for range cap(begun) {
 		must(t, <-begun)
 	}
 }
 
-// TestAFailedStartRestoresTheConnection checks that a failed start restores an earlier connection
-// of the mailbox. A new sign-in can then connect the mailbox.
+// TestAFailedStartRestoresTheConnection checks that the mailbox has its earlier connection status
+// again after a failed start, or is failed if it had no connection. A new sign-in can then connect
+// the mailbox.
 func TestAFailedStartRestoresTheConnection(t *testing.T) {
 	fx := newFixture(t)
 	for name, tc := range map[string]struct {
-		fault fake.Fault
-		want  fault.Code
+		fault    fake.Fault
+		wantCode fault.Code
 	}{
 		"the platform throttles":                {fake.Fault{Method: "StartSignIn", Kind: outcome.Throttled, Times: 1}, fault.ProviderUnavailable},
 		"the platform refuses":                  {fake.Fault{Method: "StartSignIn", Kind: outcome.Refused, Code: fault.AccessDenied, Times: 1}, fault.CredentialRejected},
@@ -160,10 +162,10 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 			t.Run(name+" "+string(previousStatus), func(t *testing.T) {
 				fx.switchAccount(t)
 				instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
-				want := integration.ConnectionFailed
+				wantStatus := integration.ConnectionFailed
 				if previousStatus != "" {
 					fx.connect(t, instantlyID, fx.anna)
-					want = previousStatus
+					wantStatus = previousStatus
 				}
 				if previousStatus == integration.ConnectionDisconnected {
 					_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
@@ -171,10 +173,10 @@ func TestAFailedStartRestoresTheConnection(t *testing.T) {
 				}
 				defer fx.instantly.Fail(tc.fault)()
 				_, err := fx.BeginSignIn(t.Context(), fx.ann, instantlyID, fx.anna.ID, nil)
-				requireRefusal(t, err, tc.want)
-				fx.requireStatus(t, instantlyID, fx.anna, want)
+				requireRefusal(t, err, tc.wantCode)
+				fx.requireStatus(t, instantlyID, fx.anna, wantStatus)
 				if i := fx.storedIntegration(t, instantlyID); i.HasError != (name == "the platform refuses") || (i.Status == integration.Failed) != i.HasError {
-					t.Errorf("the integration is %+v", i)
+					t.Errorf("the integration is %+v, want it failed with an error only if the platform refuses", i)
 				}
 				if previousStatus == "" {
 					fx.connect(t, plusvibeID, fx.anna)
@@ -195,7 +197,7 @@ func TestUnsealableAnswerEndsTheSession(t *testing.T) {
 		return nil, errSealing
 	})
 	if !errors.Is(err, errSealing) {
-		t.Fatal(err)
+		t.Fatalf("got the error %v, want %v", err, errSealing)
 	}
 	fx.connect(t, id, fx.anna)
 }
@@ -231,9 +233,9 @@ func TestFailedStartKeepsTheResultOfARefresh(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestLinkLeadsToDeclaredHosts checks that BeginSignIn does not return a link to a host that the
-// plugin has not declared.
-func TestLinkLeadsToDeclaredHosts(t *testing.T) {
+// TestALinkToAnUndeclaredHostIsNotReturned checks that BeginSignIn fails if the link leads to a host
+// that the plugin has not declared.
+func TestALinkToAnUndeclaredHostIsNotReturned(t *testing.T) {
 	fx := newFixture(t)
 	fx.platforms.AddProvider(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
 	fx.platforms.AddWorkspace("evil", "key", "", fx.instantly)
@@ -242,40 +244,40 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	started, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderError)
 	if started.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
-		t.Errorf("the link %q or the error reveals the host: %v", started.AuthURL.Reveal(), err)
+		t.Errorf("got the link %q and the error %v, want no link, and an error without the host", started.AuthURL.Reveal(), err)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
 }
 
-// TestSlowRequestLosesItsSession checks that a request returns no link if another request has
+// TestSlowRequestLosesItsSession checks that a request returns no link if a later request has
 // replaced its session.
 func TestSlowRequestLosesItsSession(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	gate := fx.instantly.Hold("StartSignIn")
-	firstResult := make(chan error, 1)
+	slowResult := make(chan error, 1)
 	go func() {
 		_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
-		firstResult <- err
+		slowResult <- err
 	}()
 	<-gate.Arrived()
-	fx.advance(11 * time.Second)
-	secondResult := make(chan error, 1)
+	fx.advance(11 * time.Second) // more than openTimeout
+	replacingResult := make(chan error, 1)
 	var started integrations.StartedSession
 	go func() {
 		var err error
 		started, err = fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
-		secondResult <- err
+		replacingResult <- err
 	}()
 	select {
 	case <-gate.Arrived():
-	case err := <-secondResult:
-		secondResult <- err
+	case err := <-replacingResult: // it failed before it asked for a link
+		replacingResult <- err
 	}
 	gate.Release()
-	first, second := <-firstResult, <-secondResult
-	requireRefusal(t, first, fault.SessionActive)
-	must(t, second)
+	slowErr, replacingErr := <-slowResult, <-replacingResult
+	requireRefusal(t, slowErr, fault.SessionActive)
+	must(t, replacingErr)
 	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	fx.requireSession(t, started, integration.SessionConnected)
 }
@@ -284,10 +286,10 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 // before it ends the session. A person may have signed in after the last check.
 func TestBeginFindsALateSignIn(t *testing.T) {
 	for name, tc := range map[string]struct {
-		provider string
-		after    time.Duration
-		signIn   bool
-		want     integration.SessionStatus
+		provider   string
+		elapsed    time.Duration             // since the expired session began
+		signIn     bool                      // a person completes the expired session
+		wantStatus integration.SessionStatus // of the expired session
 	}{
 		"a late sign-in at a platform with sessions":    {"instantly", 20 * time.Minute, true, integration.SessionConnected},
 		"a late sign-in at a platform without sessions": {"plusvibe", 20 * time.Minute, true, integration.SessionConnected},
@@ -297,19 +299,19 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
 			id := fx.createIntegration(t, tc.provider)
-			first := fx.beginSession(t, id, fx.anna)
+			expired := fx.beginSession(t, id, fx.anna)
 			if tc.signIn {
-				fx.platformOf(t, id).CompleteSignIn(first.AuthURL.Reveal(), fx.anna.Address, "Anna")
+				fx.platformOf(t, id).CompleteSignIn(expired.AuthURL.Reveal(), fx.anna.Address, "Anna")
 			}
-			fx.advance(tc.after)
-			second := fx.beginSession(t, id, fx.anna)
-			fx.requireSession(t, first, tc.want)
-			fx.requireSession(t, second, integration.SessionPending)
-			want := integration.ConnectionPending
+			fx.advance(tc.elapsed)
+			next := fx.beginSession(t, id, fx.anna)
+			fx.requireSession(t, expired, tc.wantStatus)
+			fx.requireSession(t, next, integration.SessionPending)
+			wantConnection := integration.ConnectionPending
 			if tc.signIn {
-				want = integration.ConnectionConnected
+				wantConnection = integration.ConnectionConnected
 			}
-			fx.requireStatus(t, id, fx.anna, want)
+			fx.requireStatus(t, id, fx.anna, wantConnection)
 		})
 	}
 }
@@ -320,15 +322,15 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 func TestNoSessionBeginsWhileTheExpiredOneCannotBeChecked(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
-	first := fx.beginSession(t, id, fx.anna)
+	expired := fx.beginSession(t, id, fx.anna)
 	fx.advance(20 * time.Minute)
 	endFault := fx.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
 	_, err := fx.BeginSignIn(t.Context(), fx.ann, id, fx.anna.ID, nil)
 	requireRefusal(t, err, fault.ProviderUnavailable)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 	fx.advance(time.Hour)
-	second := fx.beginSession(t, id, fx.anna)
+	next := fx.beginSession(t, id, fx.anna)
 	endFault()
-	fx.requireSession(t, first, integration.SessionExpired)
-	fx.requireSession(t, second, integration.SessionPending)
+	fx.requireSession(t, expired, integration.SessionExpired)
+	fx.requireSession(t, next, integration.SessionPending)
 }

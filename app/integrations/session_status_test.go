@@ -15,53 +15,53 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func TestSessionFromLinkToConnection(t *testing.T) {
+func TestASignInConnectsTheMailbox(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {
 			fx := newFixture(t)
 			id := fx.createIntegration(t, provider)
 			started := fx.beginSession(t, id, fx.anna)
 			if started.Mailbox != fx.anna.Address || started.Integration.ID != id || !strings.HasPrefix(started.AuthURL.Reveal(), "https://login.") {
-				t.Errorf("the session began as %+v", started)
+				t.Errorf("the session began as %+v, want a session of anna with a link to the sign-in page", started)
 			}
 			if remaining := started.Session.ExpiresAt.Sub(fx.clock); remaining != 10*time.Minute {
-				t.Errorf("the session expires in %s", remaining)
+				t.Errorf("the session expires in %s, want 10 minutes", remaining)
 			}
 			fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 			fx.requireSession(t, started, integration.SessionPending)
 			fx.platformOf(t, id).CompleteSignIn(started.AuthURL.Reveal(), "Anna@Example.test", "Anna K")
-			s := fx.requireSession(t, started, integration.SessionConnected)
+			session := fx.requireSession(t, started, integration.SessionConnected)
 			c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
-			account := fx.platformOf(t, id).AllAccounts()[0].ID
-			if s.PlatformAccountID != account || s.PlatformAccountName != "Anna K" || s.ConnectedAt != fx.clock ||
-				c.PlatformAccountID != account || c.PlatformAccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
-				t.Errorf("the session or the connection has the wrong account or time: %+v, %+v", s, c)
+			accountID := fx.platformOf(t, id).AllAccounts()[0].ID
+			if session.PlatformAccountID != accountID || session.PlatformAccountName != "Anna K" || session.ConnectedAt != fx.clock ||
+				c.PlatformAccountID != accountID || c.PlatformAccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
+				t.Errorf("the session or the connection has the wrong account or time: %+v, %+v", session, c)
 			}
-			calls := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
+			callsBefore := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
 			fx.requireSession(t, started, integration.SessionConnected)
-			if n := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn"); n != calls {
-				t.Error("the platform was called for a session that has ended")
+			if n := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn"); n != callsBefore {
+				t.Errorf("the platform was called %d times for a session that has ended, want 0", n-callsBefore)
 			}
 		})
 	}
 }
 
 // TestSignInConnectsBeforeTheAccountShows checks a platform that reports a successful sign-in
-// before it lists the account.
+// before it lists the account. The next refresh stores the id of the account.
 func TestSignInConnectsBeforeTheAccountShows(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	started := fx.beginSession(t, id, fx.anna)
 	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.PrincipalName, "Anna")
 	fx.instantly.DropAccount(fx.anna.PrincipalName)
-	s := fx.requireSession(t, started, integration.SessionConnected)
-	if s.PlatformAccountID != fx.anna.PrincipalName || s.PlatformAccountName != "Anna" {
-		t.Errorf("the session has the wrong account: %+v", s)
+	session := fx.requireSession(t, started, integration.SessionConnected)
+	if session.PlatformAccountID != fx.anna.PrincipalName || session.PlatformAccountName != "Anna" {
+		t.Errorf("the session is %+v, want the principal name of anna as the account id", session)
 	}
 	fx.instantly.Put(integration.Account{ID: "7", Address: fx.anna.PrincipalName, Name: "Anna", State: integration.AccountConnected})
-	r := fx.refresh(t, id)
-	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.PlatformAccountID != "7" || r.Connected != 1 || r.NewlyConnected != 0 {
-		t.Errorf("the connection is %+v, want the account 7; the refresh returned %+v", c, r)
+	result := fx.refresh(t, id)
+	if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c.PlatformAccountID != "7" || result.Connected != 1 || result.NewlyConnected != 0 {
+		t.Errorf("the connection is %+v, want the account 7; the refresh returned %+v, want 1 connected and none newly connected", c, result)
 	}
 }
 
@@ -69,12 +69,12 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 	fx := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, tc := range []struct {
-			name          string
-			needsSessions bool // only for a platform with sessions
-			signIn        func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession)
-			want          integration.SessionStatus
-			reason        string
-			connection    integration.ConnectionStatus
+			name           string
+			needsSessions  bool // only for a platform with sessions
+			signIn         func(fx *fixture, p *fake.SendingPlatform, started integrations.StartedSession)
+			wantSession    integration.SessionStatus
+			wantReason     string
+			wantConnection integration.ConnectionStatus
 		}{
 			{"the person declined", true, func(_ *fixture, p *fake.SendingPlatform, started integrations.StartedSession) {
 				p.DenySignIn(started.AuthURL.Reveal())
@@ -117,15 +117,15 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 				id := fx.createIntegration(t, provider)
 				started := fx.beginSession(t, id, fx.anna)
 				tc.signIn(fx, fx.platformOf(t, id), started)
-				s := fx.requireSession(t, started, tc.want)
-				c := fx.requireStatus(t, id, fx.anna, tc.connection)
-				if s.Reason != tc.reason || tc.want == integration.SessionConnected != !s.ConnectedAt.IsZero() {
-					t.Errorf("the session is %+v, want the reason %q; the connection is %+v", s, tc.reason, c)
+				session := fx.requireSession(t, started, tc.wantSession)
+				c := fx.requireStatus(t, id, fx.anna, tc.wantConnection)
+				if session.Reason != tc.wantReason || tc.wantSession == integration.SessionConnected != !session.ConnectedAt.IsZero() {
+					t.Errorf("the session is %+v, want the reason %q; the connection is %+v", session, tc.wantReason, c)
 				}
-				if tc.name == "a different person signed in" && (s.PlatformAccountAddress != "boss@"+zone || c.PlatformAccountID != "") {
-					t.Errorf("the account of the other person is missing or connected: %+v, %+v", s, c)
+				if tc.name == "a different person signed in" && (session.PlatformAccountAddress != "boss@"+zone || c.PlatformAccountID != "") {
+					t.Errorf("the session is %+v, want the account of boss; the connection is %+v, want no account", session, c)
 				}
-				if tc.want != integration.SessionConnected && tc.connection == integration.ConnectionFailed {
+				if tc.wantSession != integration.SessionConnected && tc.wantConnection == integration.ConnectionFailed {
 					fx.connect(t, id, fx.anna) // a new session can still connect the mailbox
 				}
 			})
@@ -134,7 +134,7 @@ func TestASessionEndsWithTheStateOfItsSignIn(t *testing.T) {
 }
 
 // TestMailboxStaysConnectedDuringARepeatedSignIn checks that a mailbox stays connected during a
-// repeated sign-in, and that a change of the account shows that the person has signed in.
+// repeated sign-in, and that a completed repeated sign-in updates the time of the connection.
 func TestMailboxStaysConnectedDuringARepeatedSignIn(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		t.Run(provider, func(t *testing.T) {
@@ -147,11 +147,11 @@ func TestMailboxStaysConnectedDuringARepeatedSignIn(t *testing.T) {
 			fx.advance(12 * time.Minute)
 			fx.requireSession(t, started, integration.SessionExpired)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); c != connectionBefore {
-				t.Errorf("an expired session changed the connection to %+v, before %+v", c, connectionBefore)
+				t.Errorf("an expired session changed the connection to %+v, want %+v", c, connectionBefore)
 			}
 			fx.connect(t, id, fx.anna)
 			if c := fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected); !c.ConnectedAt.After(connectionBefore.ConnectedAt) {
-				t.Errorf("a repeated sign-in did not update ConnectedAt: %+v, before %+v", c, connectionBefore)
+				t.Errorf("after a repeated sign-in the connection is %+v, before %+v; want a later ConnectedAt", c, connectionBefore)
 			}
 		})
 	}
@@ -178,7 +178,7 @@ func TestSessionStatusFindsOnlySessionsOfItsMailboxAndIntegration(t *testing.T) 
 		}
 	}
 	if n := fx.instantly.Calls("SignIn"); n != 0 {
-		t.Errorf("the platform was called %d times", n)
+		t.Errorf("the platform was called %d times, want 0", n)
 	}
 }
 
@@ -191,8 +191,9 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 20 {
 		readers.Go(func() {
-			if s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID); err != nil || s.Status != integration.SessionPending {
-				t.Errorf("got %+v, %v, want a pending session", s, err)
+			session, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID)
+			if err != nil || session.Status != integration.SessionPending {
+				t.Errorf("got %+v, %v, want a pending session", session, err)
 			}
 		})
 	}
@@ -207,6 +208,8 @@ func TestStatusAsksEveryThreeSeconds(t *testing.T) {
 	}
 }
 
+// TestSignInFailsAfterADisconnectAndAnotherConnection checks a sign-in that is completed after a
+// disconnect, and after a different integration has connected the mailbox.
 func TestSignInFailsAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
@@ -216,13 +219,15 @@ func TestSignInFailsAfterADisconnectAndAnotherConnection(t *testing.T) {
 	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
 	fx.connect(t, plusvibeID, fx.anna)
 	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	if s := fx.requireSession(t, started, integration.SessionFailed); s.Reason != integration.ReasonDisconnected {
-		t.Errorf("the session is %+v, want the reason %q", s, integration.ReasonDisconnected)
+	if session := fx.requireSession(t, started, integration.SessionFailed); session.Reason != integration.ReasonDisconnected {
+		t.Errorf("the session is %+v, want the reason %q", session, integration.ReasonDisconnected)
 	}
 	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)
 	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected)
 }
 
+// TestSignInFailsAfterAnotherIntegrationConnected checks a sign-in that is completed after its
+// connection failed and a different integration has connected the mailbox.
 func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
@@ -230,12 +235,12 @@ func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionPending)
 	saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
-		t.Fatal(saved, err)
+		t.Fatalf("the failed connection was saved: %v, %v", saved, err)
 	}
 	fx.connect(t, plusvibeID, fx.anna)
 	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
-	if s := fx.requireSession(t, started, integration.SessionFailed); s.Reason != integration.ReasonElsewhere || !s.ConnectedAt.IsZero() {
-		t.Errorf("the session is %+v, want the reason %q", s, integration.ReasonElsewhere)
+	if session := fx.requireSession(t, started, integration.SessionFailed); session.Reason != integration.ReasonElsewhere || !session.ConnectedAt.IsZero() {
+		t.Errorf("the session is %+v, want the reason %q", session, integration.ReasonElsewhere)
 	}
 	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionFailed)
 	fx.requireStatus(t, plusvibeID, fx.anna, integration.ConnectionConnected)

@@ -23,11 +23,11 @@ func TestSweepEndsExpiredSessions(t *testing.T) {
 	fx.beginSession(t, instantlyID, cyd)
 	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
-		ID: unknownID, IntegrationID: instantlyID, MailboxID: fx.createMailbox(t, fx.ann, tenantGUID, "dead").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
+		ID: unknownID, IntegrationID: instantlyID, MailboxID: fx.createMailbox(t, fx.ann, tenantGUID, "crashed").ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionPending)
-	fx.advance(11*time.Minute + 4*time.Second)
+	fx.advance(11*time.Minute + 4*time.Second) // a session lasts 10 minutes, and sessionGrace is 1 minute
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Down})
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionConnected)
@@ -52,24 +52,24 @@ func TestSweepMakesNoUnneededCalls(t *testing.T) {
 	must(t, fx.store.BeginSession(t.Context(), fx.ann.ID, integration.Session{
 		ID: unknownID, IntegrationID: id, MailboxID: fx.ben.ID, Status: integration.SessionPending, CreatedAt: fx.clock, ExpiresAt: fx.clock.Add(time.Second),
 	}, unknownID, fx.clock))
-	calls := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account")
+	callsBefore := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account")
 	fx.advance(5 * time.Minute)
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.ben, integration.ConnectionFailed)
 	handle := fx.Handlers()["sending_session"]
 	must(t, handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: id + "/" + fx.anna.ID + "/" + started.Session.ID}))
-	if n := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account"); n != calls {
-		t.Errorf("the platform was called %d times", n-calls)
+	if n := fx.instantly.Calls("SignIn") + fx.instantly.Calls("Account"); n != callsBefore {
+		t.Errorf("the platform was called %d times, want 0", n-callsBefore)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionPending)
 	if err := handle(t.Context(), ports.Wakeup{Account: fx.ann.ID, ID: "nonsense"}); err == nil {
-		t.Error("a malformed id is accepted")
+		t.Error("the handler returned no error for a malformed id")
 	}
 }
 
-// TestSweepEndsSessionsWithoutACheck checks that a session ends without a final check if the
+// TestSweepEndsASessionThatCannotBeChecked checks that a session ends without a final check if the
 // platform is down for longer than maxCheckDelay.
-func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
+func TestSweepEndsASessionThatCannotBeChecked(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	started := fx.beginSession(t, id, fx.anna)
@@ -77,13 +77,13 @@ func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	fx.advance(80 * time.Minute)
 	fx.sweep(t, sessionSweep)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionFailed)
-	s, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID)
-	if err != nil || s.Status != integration.SessionExpired {
-		t.Errorf("the session is %+v, %v, want it expired", s, err)
+	session, err := fx.SessionStatus(t.Context(), fx.ann.ID, id, fx.anna.ID, started.Session.ID)
+	if err != nil || session.Status != integration.SessionExpired {
+		t.Errorf("the session is %+v, %v, want it expired", session, err)
 	}
 }
 
-func TestSweepIgnoresDeletedSessions(t *testing.T) {
+func TestWakeUpsOfADeletedIntegrationDoNothing(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.beginSession(t, id, fx.anna)
@@ -95,7 +95,7 @@ func TestSweepIgnoresDeletedSessions(t *testing.T) {
 	must(t, err)
 	woken := fx.wakeups.Take()
 	if len(woken) != 2 {
-		t.Fatalf("the wake-ups are %+v", woken)
+		t.Fatalf("the wake-ups are %+v, want one of the session and one of the refresh", woken)
 	}
 	for _, wakeup := range woken {
 		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
