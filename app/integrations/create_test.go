@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-func TestCreateTestsAndStores(t *testing.T) {
+func TestCreateTestsAndStoresTheCredential(t *testing.T) {
 	fx := newFixture(t)
 	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)}, nil)
 	must(t, err)
@@ -40,8 +40,8 @@ func TestCreateTestsAndStores(t *testing.T) {
 	if diff := cmp.Diff([]integrations.View{want}, views); diff != "" {
 		t.Error(diff)
 	}
-	if otherViews, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(otherViews) > 0 {
-		t.Errorf("a different account sees %v, %v", otherViews, err)
+	if viewsOfBob, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(viewsOfBob) > 0 {
+		t.Errorf("the account bob sees the integrations %v, %v, want none", viewsOfBob, err)
 	}
 	_, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, v.ID)
 	must(t, err)
@@ -55,31 +55,31 @@ func TestCreateTestsAndStores(t *testing.T) {
 	}
 }
 
-// TestRefusedWorkspaceIsNamed checks which member of the request an error of the platform about the
-// workspace names. The workspace is in workspace_id or, as a field of the credential, in api_key.
+// TestRefusedWorkspaceIsNamed checks requests whose workspace the platform refuses. The error names
+// the member workspace_id, or api_key if the request has no workspace_id.
 func TestRefusedWorkspaceIsNamed(t *testing.T) {
 	fx := newFixture(t)
 	for _, workspace := range []string{"", "99"} {
-		fx.platforms.AddWorkspace("instantly", "agency", workspace, withoutClient{fx.instantly})
+		fx.platforms.AddWorkspace("instantly", "agency", workspace, refusedWorkspace{fx.instantly})
 	}
 	for _, tc := range []struct {
 		workspace string
-		want      fault.Field
+		wantField fault.Field
 	}{
 		{"99", fault.Field{Name: "workspace_id", Message: "no such client"}},
 		{"", fault.Field{Name: "api_key", Message: "workspace_id: no such client"}},
 	} {
 		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "a", APIKey: secret.New("agency"), WorkspaceID: tc.workspace}, nil)
-		if f := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(f.Fields, []fault.Field{tc.want}) {
-			t.Errorf("workspace %q: the error names %v, want %v", tc.workspace, f.Fields, tc.want)
+		if f := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(f.Fields, []fault.Field{tc.wantField}) {
+			t.Errorf("workspace %q: the error names %v, want %v", tc.workspace, f.Fields, tc.wantField)
 		}
 	}
 }
 
-// withoutClient is a platform that refuses every workspace.
-type withoutClient struct{ ports.SendingPlatform }
+// refusedWorkspace is a platform that refuses the workspace of the credential.
+type refusedWorkspace struct{ ports.SendingPlatform }
 
-func (withoutClient) Check(context.Context) (integration.Reach, error) {
+func (refusedWorkspace) Check(context.Context) (integration.Reach, error) {
 	return integration.Reach{}, &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "not_served", Detail: "workspace_id: no such client"}
 }
 
@@ -112,14 +112,14 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: tc.provider, Name: "x", APIKey: secret.New(tc.key)}, nil)
 		f := requireRefusal(t, err, tc.want)
 		if tc.key == "invalid-setting" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
-			t.Errorf("the error names %v", f.Fields)
+			t.Errorf("the error names the fields %v, want api_key", f.Fields)
 		}
 		if tc.key == "unpaid" && !strings.Contains(f.Detail, "plan") {
-			t.Errorf("a plan that ended is called %q", f.Detail)
+			t.Errorf("the detail of the error is %q, want it to name the plan", f.Detail)
 		}
 	}
 	if views, err := fx.List(t.Context(), fx.ann.ID); err != nil || len(views) > 0 {
-		t.Fatalf("stored %v, %v", views, err)
+		t.Fatalf("the stored integrations are %v, %v, want none", views, err)
 	}
 }
 
@@ -141,17 +141,17 @@ func TestWorkspaceIsChosen(t *testing.T) {
 		_, err := create(requested)
 		f := requireRefusal(t, err, fault.PlusVibeWorkspace)
 		if diff := cmp.Diff(reach.Workspaces, f.Values); diff != "" {
-			t.Errorf("with the workspace %q: %s", requested, diff)
+			t.Errorf("with the workspace %q the error names the wrong workspaces (-want +got):\n%s", requested, diff)
 		}
 	}
 	v, err := create("b")
 	must(t, err)
 	if v.Workspace.Name != "B" || slices.Contains(v.CredentialFields, "workspace_id") {
-		t.Errorf("the workspace or the credential fields are wrong: %+v", v.Integration)
+		t.Errorf("got %+v, want the workspace B and no workspace_id in the credential", v.Integration)
 	}
 	fx.refresh(t, v.ID)
 	if platforms["b"].Calls("Accounts") != 1 || platforms[""].Calls("Accounts") != 0 {
-		t.Error("the refresh went to another workspace")
+		t.Error("the refresh did not use the workspace b")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestTestStoresItsResult(t *testing.T) {
 	}
 	fx.instantly.Reach.Workspaces[0].ID = "another"
 	if got, err = fx.Test(t.Context(), fx.ann.ID, id, nil); err != nil || got.Status != integration.Failed {
-		t.Errorf("a deleted workspace: %+v, %v", got, err)
+		t.Errorf("the test of a deleted workspace returned %+v, %v, want it failed", got, err)
 	}
 	fx.instantly.Fail(fake.Fault{Kind: outcome.Down})
 	storedBefore := fx.storedIntegration(t, id)
@@ -189,7 +189,7 @@ func TestTestStoresItsResult(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := fx.Test(cancelled, fx.ann.ID, id, nil); err == nil {
-		t.Error("a cancelled test has an answer")
+		t.Error("a cancelled test returned no error")
 	}
 	_, err = fx.Test(t.Context(), fx.bob.ID, id, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
@@ -213,8 +213,8 @@ func TestTestOfAnEndedPlanKeepsTheStatus(t *testing.T) {
 	}
 }
 
-// TestTestStoresTheWorkspaceThatThePlatformNamesLater checks an integration whose platform named no
-// workspace when it was created.
+// TestTestStoresTheWorkspaceThatThePlatformNamesLater checks an integration for which the platform
+// names no workspace at first. Once a test has stored a workspace, a test without one keeps it.
 func TestTestStoresTheWorkspaceThatThePlatformNamesLater(t *testing.T) {
 	fx := newFixture(t)
 	workspaces := fx.instantly.Reach.Workspaces
@@ -226,7 +226,7 @@ func TestTestStoresTheWorkspaceThatThePlatformNamesLater(t *testing.T) {
 		got, err := fx.Test(t.Context(), fx.ann.ID, id, nil)
 		must(t, err)
 		if stored := fx.storedIntegration(t, id); got.Status != integration.Connected || stored.Workspace != got.Workspace {
-			t.Errorf("the platform reports %+v: the test returned %+v, stored is %+v", reported, got, stored)
+			t.Errorf("the platform reports %+v: the test returned %+v, stored is %+v, want the same workspace in both", reported, got, stored)
 		}
 	}
 	if stored := fx.storedIntegration(t, id); stored.Workspace != workspaces[0] {
@@ -242,19 +242,19 @@ func TestTestRejectsACredentialOfTheSelectedWorkspace(t *testing.T) {
 	fx.instantly.Reach.SelectedWorkspaceOnly = true
 	id := fx.createIntegration(t, "instantly")
 	if got, err := fx.Test(t.Context(), fx.ann.ID, id, nil); err != nil || got.Status != integration.Connected {
-		t.Fatalf("with one workspace: %+v, %v, want it connected", got, err)
+		t.Fatalf("with one workspace: got %+v, %v, want it connected", got, err)
 	}
 	fx.instantly.Reach.Workspaces = append(fx.instantly.Reach.Workspaces, integration.Workspace{ID: "second", Name: "Second"})
 	fx.advance(time.Second)
 	got, err := fx.Test(t.Context(), fx.ann.ID, id, nil)
 	must(t, err)
 	if stored := fx.storedIntegration(t, id); got.Status != integration.Failed || stored.Status != integration.Failed {
-		t.Errorf("with two workspaces: %+v, stored is %+v, want it failed", got, stored)
+		t.Errorf("with two workspaces: got %+v, stored is %+v, want it failed", got, stored)
 	}
 }
 
-// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential can be decrypted only in
-// the row for which it was encrypted.
+// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential cannot be decrypted in the
+// row of a different account, id or provider.
 func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
@@ -267,11 +267,11 @@ func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 	ofOtherProvider := i
 	ofOtherProvider.Provider = "plusvibe"
 	must(t, fx.store.RemoveIntegration(t.Context(), fx.ann.ID, id, nil))
-	for _, i := range []integration.Integration{inOtherAccount, inSameAccount, ofOtherProvider} {
-		must(t, fx.store.AddIntegration(t.Context(), i, sealedCredential, nil))
+	for _, copied := range []integration.Integration{inOtherAccount, inSameAccount, ofOtherProvider} {
+		must(t, fx.store.AddIntegration(t.Context(), copied, sealedCredential, nil))
 		var unreadable integrations.UnreadableError
-		if _, err := fx.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
-			t.Errorf("a test of %+v: %v, want an UnreadableError", i, err)
+		if _, err := fx.Test(t.Context(), copied.AccountID, copied.ID, nil); !errors.As(err, &unreadable) || fault.ErrorOf(err).Code != fault.InternalError {
+			t.Errorf("a test of %+v: got the error %v, want an UnreadableError", copied, err)
 		}
 	}
 }
@@ -282,15 +282,15 @@ func TestDeleteLetsOtherIntegrationsConnect(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 	fx.connect(t, instantlyID, fx.anna)
-	calls := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account")
+	callsBefore := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account")
 	_, err := fx.Delete(t.Context(), fx.bob.ID, instantlyID, nil)
 	requireRefusal(t, err, fault.IntegrationNotFound)
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, instantlyID, nil)
 	if err != nil || deleted.ID != instantlyID {
-		t.Fatalf("deleted %+v, %v", deleted, err)
+		t.Fatalf("Delete returned %+v, %v, want the integration", deleted, err)
 	}
-	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != calls || len(fx.instantly.AllAccounts()) != 1 {
-		t.Error("the platform was called")
+	if n := fx.instantly.Calls("Remove") + fx.instantly.Calls("Account"); n != callsBefore || len(fx.instantly.AllAccounts()) != 1 {
+		t.Error("Delete called the platform or removed the account")
 	}
 	fx.connect(t, plusvibeID, fx.anna)
 	_, _, err = fx.Get(t.Context(), fx.ann.ID, instantlyID)
@@ -302,14 +302,14 @@ func TestGetCountsStoredConnections(t *testing.T) {
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.beginSession(t, id, fx.ben)
-	calls := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check")
+	callsBefore := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check")
 	v, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	must(t, err)
-	if want := (integration.Counts{Total: 2, Connected: 1, Pending: 1}); counts != want || v.ID != id || !v.Capabilities.MailboxRefresh {
-		t.Errorf("got the counts %+v of %+v", counts, v)
+	if wantCounts := (integration.Counts{Total: 2, Connected: 1, Pending: 1}); counts != wantCounts || v.ID != id || !v.Capabilities.MailboxRefresh {
+		t.Errorf("got the counts %+v of %+v, want %+v and the capability to refresh", counts, v, wantCounts)
 	}
-	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check"); n != calls {
-		t.Error("the platform was called")
+	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check"); n != callsBefore {
+		t.Error("Get called the platform")
 	}
 	mailboxes, err := fx.Mailboxes(t.Context(), fx.ann.ID, id)
 	if err != nil || len(mailboxes) != 2 || mailboxes[0].Connection.Status != integration.ConnectionConnected {

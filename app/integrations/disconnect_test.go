@@ -49,8 +49,9 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
-// TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of one
-// mailbox, and that it fails if the platform is down.
+// TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of a mailbox of
+// the account, and fails if the platform is down. It does nothing for a mailbox that the account does
+// not have.
 func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
@@ -82,16 +83,16 @@ func TestDisconnectOfAMissingAccountSucceeds(t *testing.T) {
 }
 
 // TestDisconnectRemovesAnAccountThatDoesNotShowYet checks an account that the platform does not
-// list yet, because the sign-in was a few seconds ago. Disconnect removes the account by its stored
+// show yet, because the sign-in was a few seconds ago. Disconnect removes the account by its stored
 // id.
 func TestDisconnectRemovesAnAccountThatDoesNotShowYet(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
 	fx.platforms.AddWorkspace("instantly", "key", "ws-1", withoutAccounts{fx.instantly})
-	d, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
-	if err != nil || !d.Removed || len(fx.instantly.AllAccounts()) != 0 {
-		t.Errorf("got %+v, %v, the platform still has %v", d, err, fx.instantly.AllAccounts())
+	result, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
+	if err != nil || !result.Removed || len(fx.instantly.AllAccounts()) != 0 {
+		t.Errorf("got %+v, %v, want the account removed; the platform has %v", result, err, fx.instantly.AllAccounts())
 	}
 }
 
@@ -102,9 +103,9 @@ func (withoutAccounts) Account(context.Context, string) (integration.Account, er
 	return integration.Account{}, nil
 }
 
-// TestDisconnectHoldsTheMailboxMeanwhile checks that the connection is stored as disconnecting
-// before the platform removes the account.
-func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
+// TestConnectionIsDisconnectingDuringTheRemoval checks that the connection is stored as
+// disconnecting before the platform removes the account.
+func TestConnectionIsDisconnectingDuringTheRemoval(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.connect(t, id, fx.anna)
@@ -138,24 +139,24 @@ func TestRemovalOfAnAccountNeedsTheCapability(t *testing.T) {
 	must(t, err)
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 	if platform.Calls("Remove") != 0 {
-		t.Error("an account was removed without the capability")
+		t.Error("the platform was asked to remove an account without the capability")
 	}
 }
 
 func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 	for name, tc := range map[string]struct {
-		faults []fake.Fault
-		want   fault.Code // the zero Code if Disconnect succeeds
-		status integration.ConnectionStatus
+		faults     []fake.Fault
+		wantCode   fault.Code // the zero Code if Disconnect succeeds
+		wantStatus integration.ConnectionStatus
 	}{
-		"the answer is lost":                       {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
-		"the request is lost":                      {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, Times: 1}}, status: integration.ConnectionDisconnected},
-		"the answer is broken":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Broken, AfterEffect: true, Times: 1}}, status: integration.ConnectionDisconnected},
-		"all requests are lost":                    {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
-		"the answer is lost, and later reads fail": {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true}, {Method: "Account", Kind: outcome.Down, Skip: 1}}, want: fault.ProviderTimeout, status: integration.ConnectionDisconnecting},
-		"the platform refuses":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Refused, Code: fault.AccessDenied}}, want: fault.CredentialRejected, status: integration.ConnectionConnected},
-		"the platform is down":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Down}}, want: fault.ProviderUnavailable, status: integration.ConnectionConnected},
-		"the read before the removal fails":        {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, want: fault.ProviderTimeout, status: integration.ConnectionConnected},
+		"the answer is lost":                       {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true, Times: 1}}, wantStatus: integration.ConnectionDisconnected},
+		"the request is lost":                      {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, Times: 1}}, wantStatus: integration.ConnectionDisconnected},
+		"the answer is broken":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Broken, AfterEffect: true, Times: 1}}, wantStatus: integration.ConnectionDisconnected},
+		"all requests are lost":                    {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown}}, wantCode: fault.ProviderTimeout, wantStatus: integration.ConnectionDisconnecting},
+		"the answer is lost, and later reads fail": {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Unknown, AfterEffect: true}, {Method: "Account", Kind: outcome.Down, Skip: 1}}, wantCode: fault.ProviderTimeout, wantStatus: integration.ConnectionDisconnecting},
+		"the platform refuses":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Refused, Code: fault.AccessDenied}}, wantCode: fault.CredentialRejected, wantStatus: integration.ConnectionConnected},
+		"the platform is down":                     {faults: []fake.Fault{{Method: "Remove", Kind: outcome.Down}}, wantCode: fault.ProviderUnavailable, wantStatus: integration.ConnectionConnected},
+		"the read before the removal fails":        {faults: []fake.Fault{{Method: "Account", Kind: outcome.Unknown}}, wantCode: fault.ProviderTimeout, wantStatus: integration.ConnectionConnected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
@@ -167,16 +168,16 @@ func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 			}
 			fx.advance(time.Second)
 			_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
-			if tc.want.Name != "" {
-				requireRefusal(t, err, tc.want)
+			if tc.wantCode.Name != "" {
+				requireRefusal(t, err, tc.wantCode)
 			} else {
 				must(t, err)
 			}
-			fx.requireStatus(t, instantlyID, fx.anna, tc.status)
+			fx.requireStatus(t, instantlyID, fx.anna, tc.wantStatus)
 			if name == "the answer is lost" && fx.instantly.Calls("Remove") != 1 {
 				t.Error("an account that a read no longer found was removed again")
 			}
-			if tc.status != integration.ConnectionDisconnecting {
+			if tc.wantStatus != integration.ConnectionDisconnecting {
 				return
 			}
 			_, err = fx.BeginSignIn(t.Context(), fx.ann, plusvibeID, fx.anna.ID, nil)
@@ -247,13 +248,13 @@ func TestDisconnectRemovesALeftOverAccount(t *testing.T) {
 // the disconnect reads the account, or while the platform removes the account.
 func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
 	for name, tc := range map[string]struct {
-		method string // the call that waits for the concurrent request
+		method string // the concurrent request stores its result before this call
 		change func(c integration.Connection, now time.Time) integration.Connection
 	}{
-		"disconnected before the removal begins": {"Account", func(c integration.Connection, now time.Time) integration.Connection { return c.WithoutAccount("", now) }},
-		"disconnected during the removal":        {"Remove", func(c integration.Connection, now time.Time) integration.Connection { return c.WithoutAccount("", now) }},
-		"other before the removal begins":        {"Account", asOther},
-		"other during the removal":               {"Remove", asOther},
+		"a connection that becomes disconnected before the removal":  {"Account", func(c integration.Connection, now time.Time) integration.Connection { return c.WithoutAccount("", now) }},
+		"a connection that becomes disconnected during the removal":  {"Remove", func(c integration.Connection, now time.Time) integration.Connection { return c.WithoutAccount("", now) }},
+		"a connection that gets the status other before the removal": {"Account", asOther},
+		"a connection that gets the status other during the removal": {"Remove", asOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fx := newFixture(t)
@@ -268,14 +269,14 @@ func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
 				want = tc.change(stored, fx.clock)
 				saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, want, stored.UpdatedAt, nil)
 				if err != nil || !saved {
-					t.Fatal(saved, err)
+					t.Fatalf("the concurrent change was saved: %v, %v", saved, err)
 				}
 				fx.advance(time.Second)
 			})
 			_, err := fx.Disconnect(t.Context(), fx.ann.ID, id, fx.anna.ID, nil)
 			requireRefusal(t, err, fault.ProviderUnavailable)
 			if got := fx.requireStatus(t, id, fx.anna, want.Status); got.PlatformAccountID != want.PlatformAccountID {
-				t.Errorf("the connection is %+v, want %+v", got, want)
+				t.Errorf("the connection is %+v, want the account of %+v", got, want)
 			}
 		})
 	}
@@ -283,7 +284,8 @@ func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
 
 // TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal checks two concurrent disconnects.
 // The platform refuses the removal of the first request. The outcome of the second removal is
-// unknown, so the connection must be disconnecting after both, whichever request ends first.
+// unknown, so the connection must be disconnecting after both requests, in both orders of their
+// ends.
 func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 	for _, refusedEndsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the refused request ends first: %v", refusedEndsFirst), func(t *testing.T) {
@@ -292,7 +294,7 @@ func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 			fx.connect(t, instantlyID, fx.anna)
 			fx.advance(time.Second)
 			removing, proceed, secondResult := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			loseSecond := func() {
+			endSecondWithUnknownOutcome := func() {
 				fx.advance(time.Second)
 				defer fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})()
 				close(proceed)
@@ -310,14 +312,14 @@ func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 				}()
 				<-removing
 				if !refusedEndsFirst {
-					loseSecond()
+					endSecondWithUnknownOutcome()
 				}
 				fx.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Throttled, Times: 1})
 			})
 			_, err := fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil)
 			requireRefusal(t, err, fault.ProviderUnavailable)
 			if refusedEndsFirst {
-				loseSecond()
+				endSecondWithUnknownOutcome()
 			}
 			fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnecting)
 			_, err = fx.BeginSignIn(t.Context(), fx.ann, plusvibeID, fx.anna.ID, nil)
@@ -326,45 +328,48 @@ func TestUnknownRemovalStaysDisconnectingAfterAConcurrentRefusal(t *testing.T) {
 	}
 }
 
-// beforeCall runs do once, before the next call of a method of the platform `instantly`.
-func (fx *fixture) beforeCall(method string, do func()) {
-	fx.platforms.AddWorkspace("instantly", "key", "ws-1", &interruptedPlatform{fx.instantly, method, do})
+// beforeCall runs interruption once, before the next call of Account or Remove of the platform
+// `instantly`. It applies to use cases that start after beforeCall.
+func (fx *fixture) beforeCall(method string, interruption func()) {
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", &interruptedPlatform{fx.instantly, method, interruption})
 }
 
-// interruptedPlatform runs do once, before the next call of a method.
+// interruptedPlatform runs interruption once, before the next call of a method.
 type interruptedPlatform struct {
 	ports.SendingPlatform
-	method string
-	do     func()
+	method       string // Account or Remove; empty after the interruption
+	interruption func()
 }
 
-func (p *interruptedPlatform) interrupt(method string) {
+func (p *interruptedPlatform) interruptBefore(method string) {
 	if p.method == method {
 		p.method = ""
-		p.do()
+		p.interruption()
 	}
 }
 
 func (p *interruptedPlatform) Account(ctx context.Context, address string) (integration.Account, error) {
-	p.interrupt("Account")
+	p.interruptBefore("Account")
 	return p.SendingPlatform.Account(ctx, address)
 }
 
 func (p *interruptedPlatform) Remove(ctx context.Context, id string) error {
-	p.interrupt("Remove")
+	p.interruptBefore("Remove")
 	return p.SendingPlatform.Remove(ctx, id)
 }
 
+// asOther returns the connection with the status other and a new account.
 func asOther(c integration.Connection, now time.Time) integration.Connection {
 	c.Status, c.PlatformAccountID, c.UpdatedAt = integration.ConnectionOther, "newer", now
 	return c
 }
 
-// TestDisconnectGoesOnAfterAnotherIntegrationConnected checks that a disconnect of a failed account
-// succeeds if a different integration connects the mailbox meanwhile.
-func TestDisconnectGoesOnAfterAnotherIntegrationConnected(t *testing.T) {
+// TestDisconnectContinuesAfterAnotherIntegrationConnected checks the disconnect of a failed account
+// while a different integration connects the mailbox. The disconnect removes the account, or returns
+// the refusal of the platform. The connection through the different integration does not change.
+func TestDisconnectContinuesAfterAnotherIntegrationConnected(t *testing.T) {
 	for _, refused := range []bool{false, true} {
-		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
+		t.Run(fmt.Sprintf("the platform refuses the removal: %v", refused), func(t *testing.T) {
 			fx := newFixture(t)
 			instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
 			fx.connect(t, instantlyID, fx.anna)
@@ -422,7 +427,7 @@ func TestDisconnectAllDisconnectsAMissingMailbox(t *testing.T) {
 	fx.advance(time.Second)
 	must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
 	if accounts := fx.instantly.AllAccounts(); len(accounts) != 0 {
-		t.Errorf("the platform still has %v", accounts)
+		t.Errorf("the platform still has the accounts %v, want none", accounts)
 	}
 	counts, err := fx.store.ConnectionCounts(t.Context(), fx.ann.ID, id)
 	if err != nil || counts.Disconnected != 1 {

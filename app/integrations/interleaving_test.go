@@ -5,6 +5,7 @@ package integrations_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -22,17 +23,17 @@ import (
 
 // signInRace is a race over one mailbox. In some races an earlier sign-in session has expired in
 // the store, but the person can still complete the session at the platform. Each write of the
-// service to the store, and each call to a platform, is a step. Other actors can run before each
-// step.
+// service to the store, and each call to a platform, is a step. Before each step, a different actor
+// of the race can run.
 type signInRace struct {
 	*fixture
 	t         *testing.T
-	id        string // the id of the integration
-	earlier   integrations.StartedSession
-	checks    int  // number of calls of SignIn for the earlier session
-	succeeded bool // the platform answered that the earlier session succeeded
-	begun     []integrations.StartedSession
-	refusal   error // the last SessionActive error of a BeginSignIn that had called the platform
+	id        string                        // the id of the integration
+	earlier   integrations.StartedSession   // the expired session; zero in races without one
+	checks    int                           // number of calls of SignIn for the earlier session
+	succeeded bool                          // the platform answered that the earlier session succeeded
+	begun     []integrations.StartedSession // the sessions that beginNext began
+	refusal   error                         // the last SessionActive error of a BeginSignIn that had called the platform
 }
 
 func newSignInRace(t *testing.T) *signInRace {
@@ -135,26 +136,26 @@ func connectMailbox(r *signInRace) {
 // checkEarlierSession returns an error if the earlier session ended without an answer of the
 // platform, or if its status contradicts that answer.
 func checkEarlierSession(r *signInRace) error {
-	s, err := r.store.Session(r.t.Context(), r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
+	session, err := r.store.Session(r.t.Context(), r.ann.ID, r.id, r.anna.ID, r.earlier.Session.ID)
 	switch {
 	case err != nil:
 		return err
-	case r.succeeded && s.Status != integration.SessionConnected:
-		return errors.New("the platform said that the sign-in succeeded, the session is " + string(s.Status))
-	case s.Status != integration.SessionPending && r.checks == 0:
-		return errors.New("the session ended without a check, and is " + string(s.Status))
+	case r.succeeded && session.Status != integration.SessionConnected:
+		return fmt.Errorf("the platform answered that the sign-in succeeded, but the session is %s", session.Status)
+	case session.Status != integration.SessionPending && r.checks == 0:
+		return fmt.Errorf("the session is %s without a check at the platform", session.Status)
 	}
 	return nil
 }
 
 func requireOneLink(r *signInRace) error {
 	if len(r.begun) != 1 {
-		return errors.New("not exactly one request got a link")
+		return fmt.Errorf("%d requests got a link, want 1", len(r.begun))
 	}
 	return nil
 }
 
-// requireNothing makes no further check.
+// requireNothing is the check of races that need only the checks of TestNoSignInIsLostInAnyOrder.
 func requireNothing(*signInRace) error { return nil }
 
 var signInRaces = []struct {
@@ -215,12 +216,12 @@ func TestNoSignInIsLostInAnyOrder(t *testing.T) {
 					must(t, errors.Join(o.Run(t.Context(), advance, tc.actors(r)...)...))
 					must(t, tc.check(r))
 					if r.refusal != nil && !fault.IsFromStore(r.refusal) {
-						t.Errorf("the refusal would be replayed for 24 hours: %v", r.refusal)
+						t.Errorf("the error of a lost race would be stored for its Idempotency-Key: %v", r.refusal)
 					}
 					r.refresh(t, r.id)
-					exists := slices.ContainsFunc(r.instantly.AllAccounts(), func(a integration.Account) bool { return a.Address == r.anna.Address })
-					if c := r.storedConnection(t, r.id, r.anna); exists != (c.Status == integration.ConnectionConnected) || c.Status == integration.ConnectionDisconnecting {
-						t.Errorf("the platform has the account: %v, the connection is %+v", exists, c)
+					accountExists := slices.ContainsFunc(r.instantly.AllAccounts(), func(a integration.Account) bool { return a.Address == r.anna.Address })
+					if c := r.storedConnection(t, r.id, r.anna); accountExists != (c.Status == integration.ConnectionConnected) || c.Status == integration.ConnectionDisconnecting {
+						t.Errorf("the platform has the account: %v, but the connection is %+v", accountExists, c)
 					}
 				})
 			})
@@ -229,13 +230,13 @@ func TestNoSignInIsLostInAnyOrder(t *testing.T) {
 }
 
 // credentialRace is a race over an integration whose credential the platform rejects for some time.
-// The steps are those of a signInRace.
+// The same calls are steps as in a signInRace.
 type credentialRace struct {
 	*fixture
 	id               string    // the id of the integration
 	calledAt         time.Time // when the newest call was made
 	rejected         bool      // the platform rejected the newest call
-	refreshCompleted bool      // a refresh was completed
+	refreshCompleted bool      // the refresh was completed
 }
 
 func newCredentialRace(t *testing.T) *credentialRace {
@@ -325,10 +326,10 @@ func TestNewestCallDecidesStatusInEveryOrder(t *testing.T) {
 			must(t, errors.Join(o.Run(t.Context(), advance, r.refreshIntegration, r.test, r.rejectForAWhile)...))
 			i := r.storedIntegration(t, r.id)
 			if (i.Status == integration.Failed) != r.rejected || i.HasError != r.rejected {
-				t.Errorf("the newest call was rejected: %v, stored %+v", r.rejected, i)
+				t.Errorf("the newest call was rejected: %v, but the stored integration is %+v", r.rejected, i)
 			}
 			if i.RefreshedAt.IsZero() == r.refreshCompleted || !i.LastTestedAt.After(created) {
-				t.Errorf("a refresh was completed: %v, stored %+v", r.refreshCompleted, i)
+				t.Errorf("the refresh was completed: %v, and the test has ended, but the stored integration is %+v", r.refreshCompleted, i)
 			}
 		})
 	})

@@ -24,18 +24,19 @@ type limitedPlatform struct {
 	wait      func(context.Context)
 }
 
-func untilItEnds(ctx context.Context) { <-ctx.Done() }
+// untilTheDeadline is a wait of a limitedPlatform that ends with the context of the call.
+func untilTheDeadline(ctx context.Context) { <-ctx.Done() }
 
-func (r *limitedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
-	if r.pagesLeft == 0 && r.wait != nil {
-		r.wait(ctx)
+func (p *limitedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	if p.pagesLeft == 0 && p.wait != nil {
+		p.wait(ctx)
 		return integration.Page{}, &outcome.Error{Kind: outcome.Unknown}
 	}
-	if r.pagesLeft == 0 {
+	if p.pagesLeft == 0 {
 		return integration.Page{}, &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Minute}
 	}
-	r.pagesLeft--
-	return r.SendingPlatform.Accounts(ctx, cursor)
+	p.pagesLeft--
+	return p.SendingPlatform.Accounts(ctx, cursor)
 }
 
 func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
@@ -50,7 +51,8 @@ func (fx *fixture) takeWakeup(t *testing.T) ports.Wakeup {
 // newLimitedFixture returns a fixture whose platform has seven pages of accounts. A wake-up to
 // refresh the integration is in the queue. The platform throttles each request for a page until the
 // test sets pagesLeft. Anna's account is on the last page. Ben's account does not exist.
-func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform) {
+func newLimitedFixture(t *testing.T) (fx *fixture, id string, platform *limitedPlatform) {
+	t.Helper()
 	fx = newFixture(t)
 	fx.Timeout = time.Second // too short for a pause
 	id = fx.createIntegration(t, "instantly")
@@ -61,15 +63,15 @@ func newLimitedFixture(t *testing.T) (fx *fixture, id string, r *limitedPlatform
 	}
 	fx.instantly.Put(integration.Account{Address: fx.anna.Address, State: integration.AccountConnected})
 	fx.instantly.PageSize = 1
-	r = &limitedPlatform{SendingPlatform: fx.instantly}
-	fx.platforms.AddWorkspace("instantly", "key", "ws-1", r)
+	platform = &limitedPlatform{SendingPlatform: fx.instantly}
+	fx.platforms.AddWorkspace("instantly", "key", "ws-1", platform)
 	fx.advance(7 * time.Hour)
 	for _, p := range fx.Periodic(time.Minute, 6*time.Hour) {
 		if p.Kind == refreshSweep {
 			must(t, p.Do(t.Context()))
 		}
 	}
-	return fx, id, r
+	return fx, id, platform
 }
 
 // TestScheduledRefreshesContinueAThrottledList checks that scheduled refreshes continue a throttled
@@ -78,30 +80,31 @@ func TestScheduledRefreshesContinueAThrottledList(t *testing.T) { requireContinu
 
 // TestScheduledRefreshesContinueASlowList checks that scheduled refreshes continue a list that they
 // cannot read before their deadline.
-func TestScheduledRefreshesContinueASlowList(t *testing.T) { requireContinuedList(t, untilItEnds) }
+func TestScheduledRefreshesContinueASlowList(t *testing.T) { requireContinuedList(t, untilTheDeadline) }
 
-// requireContinuedList requires that four scheduled refreshes read a list of seven pages. wait is
-// limitedPlatform.wait.
+// requireContinuedList requires that four scheduled refreshes of two pages each read a list of seven
+// pages. wait is limitedPlatform.wait.
 func requireContinuedList(t *testing.T, wait func(context.Context)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newLimitedFixture(t)
-		r.wait = wait
+		fx, id, platform := newLimitedFixture(t)
+		platform.wait = wait
 		for part := range 3 {
 			wakeup := fx.takeWakeup(t)
-			r.pagesLeft = 2
+			platform.pagesLeft = 2
 			must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 			fx.requireStatus(t, id, fx.ben, integration.ConnectionConnected)
 			fx.advance(time.Minute)
 			if i := fx.storedIntegration(t, id); i.HasError || !i.RefreshedAt.IsZero() {
-				t.Errorf("after part %d: %+v", part, i)
+				t.Errorf("after part %d the integration is %+v, want neither an error nor a completed refresh", part, i)
 			}
 		}
 		wakeup := fx.takeWakeup(t)
 		// The queue uses the clock of the machine.
 		if pause := time.Until(wakeup.At); wakeup.ID != id || wakeup.Account != fx.ann.ID || pause <= 0 || pause > time.Minute {
-			t.Errorf("the next part is %+v", wakeup)
+			t.Errorf("the wake-up of the last part is %+v, due in %s; want the integration of ann within a minute", wakeup, pause)
 		}
-		r.pagesLeft = 2
+		platform.pagesLeft = 2
 		must(t, fx.Handlers()[wakeup.Kind](t.Context(), wakeup))
 		fx.requireStatus(t, id, fx.ben, integration.ConnectionDisconnected)
 		fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
@@ -109,7 +112,7 @@ func requireContinuedList(t *testing.T, wait func(context.Context)) {
 			t.Errorf("%d pages were read, want 7", n)
 		}
 		if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || fx.storedIntegration(t, id).RefreshedAt.IsZero() {
-			t.Errorf("the refresh has not ended: %+v", wakeups)
+			t.Errorf("the refresh has not ended: the wake-ups are %+v, want none and a completed refresh", wakeups)
 		}
 	})
 }
@@ -128,10 +131,10 @@ func (q contextQueue) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // time of its handler still queues its continuation.
 func TestScheduledRefreshIsContinuedAfterTheHandlersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, _, r := newLimitedFixture(t)
+		fx, _, platform := newLimitedFixture(t)
 		fx.Queue = contextQueue{fx.wakeups}
 		wakeup := fx.takeWakeup(t)
-		r.pagesLeft, r.wait = 2, untilItEnds
+		platform.pagesLeft, platform.wait = 2, untilTheDeadline
 		ctx, cancel := context.WithTimeout(t.Context(), fx.Timeout/2)
 		defer cancel()
 		must(t, fx.Handlers()[wakeup.Kind](ctx, wakeup))
@@ -144,24 +147,24 @@ func TestScheduledRefreshIsContinuedAfterTheHandlersDeadline(t *testing.T) {
 // integration is then marked as failing.
 func TestScheduledRefreshEndsAtAPageWithoutAnAnswer(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		pages int // pages of the second part
-		wait  func(context.Context)
+		name          string
+		pagesInSecond int                   // pages that the second part reads
+		wait          func(context.Context) // limitedPlatform.wait in the second part
 	}{
-		{"the deadline ends the next part before it reads a page", 0, untilItEnds},
+		{"the deadline ends the next part before it reads a page", 0, untilTheDeadline},
 		{"an answer is lost before the deadline", 1, func(context.Context) {}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fx, id, r := newLimitedFixture(t)
-				r.pagesLeft, r.wait = 2, untilItEnds
-				first := fx.takeWakeup(t)
-				must(t, fx.Handlers()[first.Kind](t.Context(), first))
-				second := fx.takeWakeup(t)
-				r.pagesLeft, r.wait = tc.pages, tc.wait
-				must(t, fx.Handlers()[second.Kind](t.Context(), second))
+				fx, id, platform := newLimitedFixture(t)
+				platform.pagesLeft, platform.wait = 2, untilTheDeadline
+				wakeupOfFirstPart := fx.takeWakeup(t)
+				must(t, fx.Handlers()[wakeupOfFirstPart.Kind](t.Context(), wakeupOfFirstPart))
+				wakeupOfSecondPart := fx.takeWakeup(t)
+				platform.pagesLeft, platform.wait = tc.pagesInSecond, tc.wait
+				must(t, fx.Handlers()[wakeupOfSecondPart.Kind](t.Context(), wakeupOfSecondPart))
 				if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || !fx.storedIntegration(t, id).HasError {
-					t.Errorf("wake-ups %+v, want none, and an error of the integration", wakeups)
+					t.Errorf("the wake-ups are %+v, want none and an error of the integration", wakeups)
 				}
 			})
 		})
@@ -172,16 +175,16 @@ func TestScheduledRefreshEndsAtAPageWithoutAnAnswer(t *testing.T) {
 // the second page. Without an error, the queue would not repeat the refresh.
 func TestStoppedRefreshIsRepeatedByTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newLimitedFixture(t)
+		fx, id, platform := newLimitedFixture(t)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		r.pagesLeft, r.wait = 1, func(context.Context) { stop() }
+		platform.pagesLeft, platform.wait = 1, func(context.Context) { stop() }
 		wakeup := fx.takeWakeup(t)
 		if err := fx.Handlers()[wakeup.Kind](ctx, wakeup); err == nil {
 			t.Error("the handler of a stopped refresh returned no error")
 		}
 		if wakeups := fx.wakeups.Take(); len(wakeups) != 0 || fx.storedIntegration(t, id).HasError {
-			t.Errorf("wake-ups %+v, want none, and no error of the integration", wakeups)
+			t.Errorf("the wake-ups are %+v, want none and no error of the integration", wakeups)
 		}
 	})
 }
@@ -190,9 +193,9 @@ func TestStoppedRefreshIsRepeatedByTheQueue(t *testing.T) {
 // page. It schedules no refresh that would continue the list.
 func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newLimitedFixture(t)
+		fx, id, platform := newLimitedFixture(t)
 		fx.wakeups.Take()
-		r.pagesLeft = 2
+		platform.pagesLeft = 2
 		if got := fx.refresh(t, id); got.Status != integrations.RefreshPartial || !fx.storedIntegration(t, id).HasError || len(fx.wakeups.Take()) != 0 {
 			t.Errorf("the refresh returned %+v, want a partial result, an error of the integration and no wake-up", got)
 		}
@@ -204,8 +207,8 @@ func TestRequestedRefreshEndsAtAThrottledPage(t *testing.T) {
 // the integration as failing.
 func TestScheduledRefreshStopsAfterFifteenParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fx, id, r := newLimitedFixture(t)
-		r.pagesLeft = 1
+		fx, id, platform := newLimitedFixture(t)
+		platform.pagesLeft = 1
 		parts := 0
 		for wakeups := fx.wakeups.Take(); len(wakeups) == 1 && parts < 100; wakeups = fx.wakeups.Take() {
 			must(t, fx.Handlers()[wakeups[0].Kind](t.Context(), wakeups[0]))
