@@ -135,8 +135,8 @@ func TestSlowTraceLeavesTimeToEnforce(t *testing.T) {
 }
 
 // TestPartialCountsBlockAndDoNotUnblock checks passes that read only the messages of one mailbox
-// before the trace fails. A partial count can block a mailbox and cannot unblock one. Partial counts
-// are not shown to callers.
+// before the trace fails. A partial count can block a mailbox and cannot unblock one. Partial
+// counts are not shown to callers.
 func TestPartialCountsBlockAndDoNotUnblock(t *testing.T) {
 	t.Run("no complete count before", func(t *testing.T) { testPartialCounts(t, false) })
 	t.Run("a complete count before", func(t *testing.T) { testPartialCounts(t, true) })
@@ -208,8 +208,8 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 }
 
-// TestUnreadableDayDoesNotStopLaterDays checks the days after a day whose trace cannot be read. Each
-// pass fails, but counts and blocks on its own day.
+// TestUnreadableDayDoesNotStopLaterDays checks the days after a day whose trace cannot be read.
+// Each pass fails, but counts and blocks on its own day.
 func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -383,8 +383,8 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 }
 
 // TestBlockEndsOnADayWithoutMidnight checks a block on the day before daylight saving time begins
-// in the Azores. On the next day, the clock there skips from midnight to one o'clock. The block ends
-// at that moment, which is 01:00 UTC.
+// in the Azores. On the next day, the clock there skips from midnight to one o'clock. The block
+// ends at that moment, which is 01:00 UTC.
 func TestBlockEndsOnADayWithoutMidnight(t *testing.T) {
 	fx := newFixture(t)
 	fx.advance(time.Date(2027, 3, 27, 10, 0, 0, 0, time.UTC).Sub(fx.now))

@@ -82,7 +82,8 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 	}
 }
 
-// checkEvents fails the test unless each address has as many events as the rules made changes to it.
+// checkEvents fails the test unless each address has as many events as the rules made changes to
+// it.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
 	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)

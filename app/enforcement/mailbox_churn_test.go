@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// syncMailboxes stores two discoveries with exactly these mailboxes. The second discovery removes all
-// other mailboxes.
+// syncMailboxes stores two discoveries with exactly these mailboxes. The second discovery removes
+// all other mailboxes.
 func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	t.Helper()
 	found := ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}

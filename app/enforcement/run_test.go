@@ -354,8 +354,8 @@ func TestConcurrentRunsMakeOnePass(t *testing.T) {
 	}
 }
 
-// TestAPausedPassThatLostItsLeaseChangesNothing pauses a pass while it reads the trace. Meanwhile the
-// pass loses its lease.
+// TestAPausedPassThatLostItsLeaseChangesNothing pauses a pass while it reads the trace. Meanwhile
+// the pass loses its lease.
 func TestAPausedPassThatLostItsLeaseChangesNothing(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
@@ -415,8 +415,8 @@ func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 	}
 }
 
-// TestAFailedUnblockIsNotShown checks that a mailbox stays blocked in the store while its rule cannot
-// be set. The next pass unblocks it.
+// TestAFailedUnblockIsNotShown checks that a mailbox stays blocked in the store while its rule
+// cannot be set. The next pass unblocks it.
 func TestAFailedUnblockIsNotShown(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, domainOne, 5)

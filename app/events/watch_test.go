@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// memoryLog holds the logs of several accounts in memory. LoggedEvents ignores the limit of a query,
-// and all types in the query except the first.
+// memoryLog holds the logs of several accounts in memory. LoggedEvents ignores the limit of a
+// query, and all types in the query except the first.
 type memoryLog struct {
 	mu      sync.Mutex
 	types   map[access.AccountID][]event.Type // the types of all events, oldest first
@@ -148,7 +148,8 @@ func TestWaitContinuesWhileTheLogFails(t *testing.T) {
 	})
 }
 
-// TestListReturnsTheErrorOfIdle checks that List fails if its caller gets no slot again after a wait.
+// TestListReturnsTheErrorOfIdle checks that List fails if its caller gets no slot again after a
+// wait.
 func TestListReturnsTheErrorOfIdle(t *testing.T) {
 	s, _ := newService()
 	errNoSlot := errors.New("no slot")

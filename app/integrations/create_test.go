@@ -253,8 +253,8 @@ func TestTestRejectsACredentialOfTheSelectedWorkspace(t *testing.T) {
 	}
 }
 
-// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential cannot be decrypted in the
-// row of a different account, id or provider.
+// TestCredentialOpensOnlyForItsIntegration checks that a sealed credential cannot be decrypted in
+// the row of a different account, id or provider.
 func TestCredentialOpensOnlyForItsIntegration(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

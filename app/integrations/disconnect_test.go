@@ -49,9 +49,9 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 	requireRefusal(t, err, fault.IntegrationNotFound)
 }
 
-// TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of a mailbox of
-// the account, and fails if the platform is down. It does nothing for a mailbox that the account does
-// not have.
+// TestDisconnectAllDisconnectsTheMailbox checks that DisconnectAll ends the connection of a mailbox
+// of the account, and fails if the platform is down. It does nothing for a mailbox that the account
+// does not have.
 func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")
@@ -365,8 +365,9 @@ func asOther(c integration.Connection, now time.Time) integration.Connection {
 }
 
 // TestDisconnectContinuesAfterAnotherIntegrationConnected checks the disconnect of a failed account
-// while a different integration connects the mailbox. The disconnect removes the account, or returns
-// the refusal of the platform. The connection through the different integration does not change.
+// while a different integration connects the mailbox. The disconnect removes the account, or
+// returns the refusal of the platform. The connection through the different integration does not
+// change.
 func TestDisconnectContinuesAfterAnotherIntegrationConnected(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the platform refuses the removal: %v", refused), func(t *testing.T) {

@@ -82,8 +82,8 @@ func TestScheduledRefreshesContinueAThrottledList(t *testing.T) { requireContinu
 // cannot read before their deadline.
 func TestScheduledRefreshesContinueASlowList(t *testing.T) { requireContinuedList(t, untilTheDeadline) }
 
-// requireContinuedList requires that four scheduled refreshes of two pages each read a list of seven
-// pages. wait is limitedPlatform.wait.
+// requireContinuedList requires that four scheduled refreshes of two pages each read a list of
+// seven pages. wait is limitedPlatform.wait.
 func requireContinuedList(t *testing.T, wait func(context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 )
 
 // manyAccounts is a platform with accountCount accounts. It creates each page on request, so that
-// only the refresh can keep accounts in memory. It calls atLastPage before it returns the last page.
+// only the refresh can keep accounts in memory. It calls atLastPage before it returns the last
+// page.
 type manyAccounts struct {
 	ports.SendingPlatform
 
@@ -65,8 +66,8 @@ func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ int
 	return len(connections), nil
 }
 
-// TestRefreshOfManyMailboxesKeepsLittleMemory checks that a refresh of many mailboxes reads each page
-// once and keeps at most 4 MiB.
+// TestRefreshOfManyMailboxesKeepsLittleMemory checks that a refresh of many mailboxes reads each
+// page once and keeps at most 4 MiB.
 func TestRefreshOfManyMailboxesKeepsLittleMemory(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")

@@ -266,8 +266,8 @@ func (p cyclicPlatform) Accounts(ctx context.Context, cursor string) (integratio
 	return page, err
 }
 
-// TestRefreshNeedsTheCapability checks a platform that cannot list its accounts. A different account
-// does not learn that the integration exists.
+// TestRefreshNeedsTheCapability checks a platform that cannot list its accounts. A different
+// account does not learn that the integration exists.
 func TestRefreshNeedsTheCapability(t *testing.T) {
 	fx := newFixture(t)
 	platform := fx.addPlatform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })

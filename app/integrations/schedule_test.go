@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestScheduledRefreshesDetectChanges checks the scheduled refreshes of three integrations after six
-// hours. One finds that an account is gone, and one finds that its credential is rejected.
+// TestScheduledRefreshesDetectChanges checks the scheduled refreshes of three integrations after
+// six hours. One finds that an account is gone, and one finds that its credential is rejected.
 func TestScheduledRefreshesDetectChanges(t *testing.T) {
 	fx := newFixture(t)
 	instantlyID, plusvibeID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")

@@ -79,8 +79,8 @@ func (fx *fixture) createForeignMailbox(t *testing.T) mailbox.Mailbox {
 	return m
 }
 
-// TestOneOfManyConcurrentRequestsBeginsASession checks 50 concurrent requests for the same mailbox at
-// two integrations. Exactly one gets a session.
+// TestOneOfManyConcurrentRequestsBeginsASession checks 50 concurrent requests for the same mailbox
+// at two integrations. Exactly one gets a session.
 func TestOneOfManyConcurrentRequestsBeginsASession(t *testing.T) {
 	fx := newFixture(t)
 	ids := []string{fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe")}
@@ -233,8 +233,8 @@ func TestFailedStartKeepsTheResultOfARefresh(t *testing.T) {
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionDisconnected)
 }
 
-// TestALinkToAnUndeclaredHostIsNotReturned checks that BeginSignIn fails if the link leads to a host
-// that the plugin has not declared.
+// TestALinkToAnUndeclaredHostIsNotReturned checks that BeginSignIn fails if the link leads to a
+// host that the plugin has not declared.
 func TestALinkToAnUndeclaredHostIsNotReturned(t *testing.T) {
 	fx := newFixture(t)
 	fx.platforms.AddProvider(integration.Provider{ID: "evil", Title: "Evil", AuthHosts: []string{"login.other.example"}}, nil)
