@@ -80,7 +80,7 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 		case q.From.Equal(day.Start):
 			readsOfToday++
 		case q.From.Before(lastFrom):
-			t.Errorf("read from %s after %s", q.From, lastFrom)
+			t.Errorf("an earlier day is read from %s, want no time before %s, which a pass has read from already", q.From, lastFrom)
 		default:
 			lastFrom = q.From
 		}
@@ -191,7 +191,7 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 	for _, m := range fx.storedMailboxes(t) {
 		if m.BlockedAt.IsZero() || !m.SendsTodayAt.Equal(countedAt) {
-			t.Fatalf("the mailbox is not blocked, or a partial count is shown: %+v", m)
+			t.Fatalf("the mailbox is %+v, want it blocked, with the time %s of the complete count", m, countedAt)
 		}
 	}
 	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts

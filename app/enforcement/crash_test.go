@@ -81,7 +81,7 @@ func TestChangesOfACrashedPassKeepTheirEvents(t *testing.T) {
 	}
 	for _, step := range crashSteps {
 		if !crashPoints["before "+step] || !crashPoints["after "+step] {
-			t.Errorf("no pass crashed before %s, or no pass crashed after it", step)
+			t.Errorf("no pass crashed before %s, or no pass crashed after %s", step, step)
 		}
 	}
 }
@@ -128,8 +128,8 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	}
 }
 
-// TestBlockMovesBetweenRules checks a blocked mailbox that moves from one rule to another. If the
-// new rule cannot be set, the old rule keeps blocking the mailbox.
+// TestBlockMovesBetweenRules checks a block that moves from an old rule to a new rule. While the new
+// rule cannot be set, the old rule keeps blocking the mailbox.
 func TestBlockMovesBetweenRules(t *testing.T) {
 	for name, move := range map[string]func(fx *fixture){
 		"to the rule of its domain": func(fx *fixture) { fx.limit(t, domainOne, 5) },

@@ -82,14 +82,14 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 	}
 }
 
-// checkEvents fails the test unless each address has as many events as the rules made changes to
-// it.
+// checkEvents fails the test unless the store has one event for each block and each unblock of an
+// address by the rules.
 func (fx *fixture) checkEvents(t *testing.T) {
 	t.Helper()
 	ruleChanges, eventChanges := fx.ruleTransitions(), fx.eventTransitions(t)
 	for address, changes := range ruleChanges {
 		if len(eventChanges[address]) != len(changes) {
-			t.Errorf("%s: the rules changed as %v, the events are %v", address, changes, eventChanges[address])
+			t.Errorf("the rules blocked (true) and unblocked (false) %s as %v, want one event for each; the events are %v", address, changes, eventChanges[address])
 		}
 	}
 }

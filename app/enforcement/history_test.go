@@ -188,8 +188,8 @@ func (h *history) stepClock(t *testing.T) {
 	}
 }
 
-// runWithFastClock runs one pass with a clock far ahead. It does nothing if an earlier count still
-// has a time in the future.
+// runWithFastClock runs one pass with a clock far ahead. It does nothing while the time of a stored
+// count is in the future because of an earlier call.
 func (h *history) runWithFastClock(t *testing.T) {
 	t.Helper()
 	for _, m := range h.storedMailboxes(t) {
@@ -304,7 +304,7 @@ func (h *history) removeTenant(t *testing.T) {
 	deletion, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
 	if !deletion.RulesRemoved && len(deletion.RemainingRules) > 0 {
-		t.Fatalf("the rules %q remain: %v", deletion.RemainingRules, deletion.Err)
+		t.Fatalf("the rules %q remain after the deletion: %v, want none", deletion.RemainingRules, deletion.Err)
 	}
 	h.deleted = true
 }

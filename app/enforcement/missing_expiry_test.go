@@ -27,6 +27,6 @@ func TestEachMissingMailboxExpires(t *testing.T) {
 	}
 	missing.add(differentGUID, nil, start.Add(2*sendlimit.MaxInterval))
 	if len(missing.byTenant[guid]) != 0 {
-		t.Errorf("expired ids are kept: %v", missing.byTenant)
+		t.Errorf("the missing mailboxes are %v, want the expired ids deleted", missing.byTenant)
 	}
 }

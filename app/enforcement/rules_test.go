@@ -102,7 +102,7 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 		fx.fake.SetRule(fx.id, changedRule)
 		must(t, fx.run(t))
 		if r := fx.fake.SnapshotOf(fx.id).Rules[0]; !r.Matches([]string{ada}) {
-			t.Fatalf("%s: a pass did not correct the rule %+v", situation, r)
+			t.Fatalf("%s: after a pass the rule is %+v, want it corrected to a block of ada", situation, r)
 		}
 	}
 	fx.fake.DropRule(fx.id, name)

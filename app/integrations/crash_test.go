@@ -75,7 +75,7 @@ func TestEveryCrashConverges(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, afterEffect := range []bool{false, true} {
 			steps := 0
-			for finished := false; !finished; steps++ {
+			for finished := false; !finished && !t.Failed(); steps++ {
 				t.Run(fmt.Sprintf("%s, step %d, after its effect %v", provider, steps, afterEffect), func(t *testing.T) {
 					fx.switchAccount(t)
 					process := fake.NewCrashingProcess(steps, afterEffect)

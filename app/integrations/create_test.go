@@ -33,12 +33,12 @@ func TestCreateTestsAndStoresTheCredential(t *testing.T) {
 		Capabilities: integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
 	}
 	if diff := cmp.Diff(want, v); diff != "" {
-		t.Error(diff)
+		t.Errorf("Create returned the wrong integration (-want +got):\n%s", diff)
 	}
 	views, err := fx.List(t.Context(), fx.ann.ID)
 	must(t, err)
 	if diff := cmp.Diff([]integrations.View{want}, views); diff != "" {
-		t.Error(diff)
+		t.Errorf("List returned the wrong integrations (-want +got):\n%s", diff)
 	}
 	if viewsOfBob, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(viewsOfBob) > 0 {
 		t.Errorf("the account bob sees the integrations %v, %v, want none", viewsOfBob, err)
@@ -174,7 +174,7 @@ func TestTestStoresItsResult(t *testing.T) {
 	if got.Status != integration.Connected || stored.HasError || stored.Status != integration.Connected || stored.Workspace.Name != "Renamed" {
 		t.Errorf("the test returned %+v, stored is %+v, want it connected", got, stored)
 	}
-	fx.instantly.Reach.Workspaces[0].ID = "another"
+	fx.instantly.Reach.Workspaces[0].ID = "ws-2"
 	if got, err = fx.Test(t.Context(), fx.ann.ID, id, nil); err != nil || got.Status != integration.Failed {
 		t.Errorf("the test of a deleted workspace returned %+v, %v, want it failed", got, err)
 	}
@@ -184,7 +184,7 @@ func TestTestStoresItsResult(t *testing.T) {
 	_, err = fx.Test(t.Context(), fx.ann.ID, id, nil)
 	requireRefusal(t, err, fault.ProviderUnavailable)
 	if diff := cmp.Diff(storedBefore, fx.storedIntegration(t, id)); diff != "" {
-		t.Errorf("a platform that is down changed the integration: %s", diff)
+		t.Errorf("a platform that is down changed the integration (-before +after):\n%s", diff)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -28,7 +28,7 @@ func TestDisconnectRemovesTheAccountAtThePlatform(t *testing.T) {
 		t.Fatalf("with a connection: got %+v, %v, want the account removed", result, err)
 	}
 	if c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" {
-		t.Errorf("the connection still has an account: %+v", c)
+		t.Errorf("the connection is %+v, want no account", c)
 	}
 	callsBefore := fx.instantly.Calls("Account")
 	if result, err = fx.Disconnect(t.Context(), fx.ann.ID, instantlyID, fx.anna.ID, nil); err != nil || result.Removed || fx.instantly.Calls("Account") != callsBefore {
@@ -64,7 +64,7 @@ func TestDisconnectAllDisconnectsTheMailbox(t *testing.T) {
 	for range 2 {
 		must(t, fx.DisconnectAll(t.Context(), fx.ann.ID, fx.anna.ID))
 		if c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionDisconnected); c.PlatformAccountID != "" || len(fx.instantly.AllAccounts()) != 0 {
-			t.Errorf("the connection is %+v, the platform still has %v", c, fx.instantly.AllAccounts())
+			t.Errorf("the connection is %+v and the platform has the accounts %v, want no account in either", c, fx.instantly.AllAccounts())
 		}
 	}
 	fx.connect(t, plusvibeID, fx.anna)
@@ -175,7 +175,7 @@ func TestFailedDisconnectStoresWhatIsKnown(t *testing.T) {
 			}
 			fx.requireStatus(t, instantlyID, fx.anna, tc.wantStatus)
 			if name == "the answer is lost" && fx.instantly.Calls("Remove") != 1 {
-				t.Error("an account that a read no longer found was removed again")
+				t.Error("Disconnect repeated the removal although the account did not exist any more")
 			}
 			if tc.wantStatus != integration.ConnectionDisconnecting {
 				return
@@ -269,7 +269,7 @@ func TestRefusedDisconnectKeepsANewerState(t *testing.T) {
 				want = tc.change(stored, fx.clock)
 				saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, want, stored.UpdatedAt, nil)
 				if err != nil || !saved {
-					t.Fatalf("the concurrent change was saved: %v, %v", saved, err)
+					t.Fatalf("SaveConnection returned %v, %v, want the concurrent change saved", saved, err)
 				}
 				fx.advance(time.Second)
 			})

@@ -151,7 +151,7 @@ func TestScheduledRefreshEndsAtAPageWithoutAnAnswer(t *testing.T) {
 		pagesInSecond int                   // pages that the second part reads
 		wait          func(context.Context) // limitedPlatform.wait in the second part
 	}{
-		{"the deadline ends the next part before it reads a page", 0, untilTheDeadline},
+		{"the deadline ends the second part before it reads a page", 0, untilTheDeadline},
 		{"an answer is lost before the deadline", 1, func(context.Context) {}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	want := integrations.RefreshResult{IntegrationID: instantlyID, Provider: "instantly", Status: integrations.RefreshCompleted,
 		Tally: integration.Tally{Checked: 10, Connected: 4, NewlyConnected: 2, Unchanged: 6}}
 	if diff := cmp.Diff(want, result); diff != "" {
-		t.Error(diff)
+		t.Errorf("Refresh returned the wrong result (-want +got):\n%s", diff)
 	}
 	for name, status := range map[string]integration.ConnectionStatus{
 		"closed": integration.ConnectionConnected, "vanished": integration.ConnectionDisconnected, "revoked": integration.ConnectionFailed,
@@ -60,7 +60,7 @@ func TestRefreshStoresTheStatesOfThePlatform(t *testing.T) {
 	}
 	fx.requireStatus(t, plusvibeID, mailboxes["elsewhere"], integration.ConnectionConnected)
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftGrantLost: 1, integration.DriftAppeared: 1}, countDrifts(fx.drifts)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the refresh reported the wrong drifts (-want +got):\n%s", diff)
 	}
 	if i := fx.storedIntegration(t, instantlyID); i.RefreshedAt != fx.clock || i.HasError {
 		t.Errorf("the integration is %+v, want a refresh at %s without an error", i, fx.clock)
@@ -250,7 +250,7 @@ func TestCancelledRefreshIsNotAFailure(t *testing.T) {
 	cancel()
 	requireRefusal(t, <-ended, fault.ProviderTimeout)
 	if i := fx.storedIntegration(t, id); i.HasError {
-		t.Errorf("a cancelled refresh marked the integration as failing: %+v", i)
+		t.Errorf("after a cancelled refresh the integration is %+v, want no error", i)
 	}
 	fx.requireStatus(t, id, fx.anna, integration.ConnectionConnected)
 }

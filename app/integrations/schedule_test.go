@@ -37,7 +37,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]access.AccountID{instantlyID: fx.ann.ID, plusvibeID: fx.ann.ID, bobsIntegration: fx.bob.ID}, owners); diff != "" {
-		t.Fatal(diff)
+		t.Fatalf("the wake-ups have the wrong integrations or accounts (-want +got):\n%s", diff)
 	}
 	endFault := fx.plusvibe.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
 	for _, wakeup := range woken {
@@ -48,7 +48,7 @@ func TestScheduledRefreshesDetectChanges(t *testing.T) {
 		t.Errorf("after a rejected credential the integration is %+v, want it failed", i)
 	}
 	if diff := cmp.Diff(map[integration.Drift]int{integration.DriftGone: 1, integration.DriftRefused: 1}, countDrifts(fx.drifts)); diff != "" {
-		t.Error(diff)
+		t.Errorf("the refreshes reported the wrong drifts (-want +got):\n%s", diff)
 	}
 	endFault()
 	fx.advance(time.Hour)

@@ -35,7 +35,7 @@ func TestASignInConnectsTheMailbox(t *testing.T) {
 			accountID := fx.platformOf(t, id).AllAccounts()[0].ID
 			if session.PlatformAccountID != accountID || session.PlatformAccountName != "Anna K" || session.ConnectedAt != fx.clock ||
 				c.PlatformAccountID != accountID || c.PlatformAccountAddress != "Anna@Example.test" || c.ConnectedAt != fx.clock {
-				t.Errorf("the session or the connection has the wrong account or time: %+v, %+v", session, c)
+				t.Errorf("the session is %+v and the connection is %+v, want the account %s, connected at %s", session, c, accountID, fx.clock)
 			}
 			callsBefore := fx.platformOf(t, id).Calls("Account") + fx.platformOf(t, id).Calls("SignIn")
 			fx.requireSession(t, started, integration.SessionConnected)
@@ -235,7 +235,7 @@ func TestSignInFailsAfterAnotherIntegrationConnected(t *testing.T) {
 	c := fx.requireStatus(t, instantlyID, fx.anna, integration.ConnectionPending)
 	saved, err := fx.store.SaveConnection(t.Context(), fx.ann.ID, c.WithFailure("lost", fx.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
-		t.Fatalf("the failed connection was saved: %v, %v", saved, err)
+		t.Fatalf("SaveConnection returned %v, %v, want the failed connection saved", saved, err)
 	}
 	fx.connect(t, plusvibeID, fx.anna)
 	fx.instantly.CompleteSignIn(started.AuthURL.Reveal(), fx.anna.Address, "Anna")
