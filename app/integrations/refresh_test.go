@@ -93,13 +93,13 @@ func (p latePlatform) Accounts(ctx context.Context, cursor string) (integration.
 
 // TestRefreshWaitsForAccountsThatShowLate checks refreshes after the sign-ins of two mailboxes. The
 // platform shows both accounts late, or the account of anna was removed, or both. In one case the
-// platform is down when the accounts are read again.
+// platform is down when the refresh reads a single account.
 func TestRefreshWaitsForAccountsThatShowLate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		signedInAgo   time.Duration                // age of the sign-ins
 		hiddenFor     time.Duration                // how long the platform does not show the accounts
 		annaRemoved   bool                         // the account of anna was removed
-		platformFails bool                         // the platform is down when the accounts are read again
+		platformFails bool                         // the platform is down when the refresh reads a single account
 		wantAnna      integration.ConnectionStatus // after the refresh
 		wantWait      time.Duration                // how long the refresh waits
 	}{

@@ -25,13 +25,13 @@ import (
 func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 	fx := newFixture(t)
 	fx.addPlatform("emailbison", func([]string) integration.Capabilities { return integration.Capabilities{MailboxRefresh: true} })
-	instantlyID, plusvibeID, bison := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
+	instantlyID, plusvibeID, emailbisonID := fx.createIntegration(t, "instantly"), fx.createIntegration(t, "plusvibe"), fx.createIntegration(t, "emailbison")
 	mailboxOfBob := fx.createMailbox(t, fx.bob, "33333333-2222-4333-8444-555555555555", "bob")
 	foreignMailbox := fx.createForeignMailbox(t)
 	fx.connect(t, plusvibeID, fx.ben)
 	callsBefore := fx.instantly.Calls("Account") + fx.instantly.Calls("StartSignIn")
-	limited := fx.ann
-	limited.Plan.TenantSlots = 0
+	accountWithPlan := fx.ann
+	accountWithPlan.Plan.TenantSlots = 0
 	for _, tc := range []struct {
 		name                     string
 		integrationID, mailboxID string
@@ -45,11 +45,11 @@ func TestBeginRefusesBeforeItCallsThePlatform(t *testing.T) {
 		{"a mailbox that the service did not create", instantlyID, foreignMailbox.ID, 0, fault.MailboxNotFound},
 		{"more tenants than the plan allows", instantlyID, fx.ben.ID, 0, fault.TenantLimitReached},
 		{"a mailbox that a different integration has connected", instantlyID, fx.ben.ID, 1, fault.ConnectedElsewhere},
-		{"a missing capability, and a different integration that has connected the mailbox", bison, fx.ben.ID, 1, fault.CapabilityMissing},
-		{"a missing capability", bison, fx.anna.ID, 1, fault.CapabilityMissing},
+		{"a missing capability, and a different integration that has connected the mailbox", emailbisonID, fx.ben.ID, 1, fault.CapabilityMissing},
+		{"a missing capability", emailbisonID, fx.anna.ID, 1, fault.CapabilityMissing},
 	} {
-		limited.Plan.TenantSlots = tc.tenantSlots
-		_, err := fx.BeginSignIn(t.Context(), limited, tc.integrationID, tc.mailboxID, nil)
+		accountWithPlan.Plan.TenantSlots = tc.tenantSlots
+		_, err := fx.BeginSignIn(t.Context(), accountWithPlan, tc.integrationID, tc.mailboxID, nil)
 		if fault.ErrorOf(err).Code != tc.wantCode {
 			t.Errorf("%s: got the error %v, want %s", tc.name, err, tc.wantCode.Name)
 		}
