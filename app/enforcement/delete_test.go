@@ -27,9 +27,9 @@ func (fx *fixture) deletionService() *tenants.Service {
 }
 
 // deleteTenant deletes the tenant, and requires that no rule remains.
-func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
+func (fx *fixture) deleteTenant(t *testing.T, service *tenants.Service) {
 	t.Helper()
-	deleted, err := s.Delete(t.Context(), fx.owner, fx.id, nil)
+	deleted, err := service.Delete(t.Context(), fx.owner, fx.id, nil)
 	if err != nil || !deleted.RulesRemoved || len(fx.fake.SnapshotOf(fx.id).Rules) != 0 {
 		t.Errorf("got %+v, %v, want all rules removed; the platform has the rules %v", deleted.RuleRemoval, err, fx.fake.SnapshotOf(fx.id).Rules)
 	}
@@ -60,11 +60,11 @@ func TestDeleteDuringCallLeavesNoRule(t *testing.T) {
 			must(t, fx.run(t))
 			fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 			fx.advance(sendlimit.MaxInterval)
-			s, claims := fx.deletionService(), seizingClaims{fx.store, make(chan struct{}), make(chan struct{})}
-			s.Claims = claims
+			service, claims := fx.deletionService(), seizingClaims{fx.store, make(chan struct{}), make(chan struct{})}
+			service.Claims = claims
 			deletionEnded := make(chan struct{})
 			plan := &crashPlan{stepName: "Block", afterEffect: !lateEffect, pause: func() bool {
-				go func() { defer close(deletionEnded); fx.deleteTenant(t, s) }()
+				go func() { defer close(deletionEnded); fx.deleteTenant(t, service) }()
 				select {
 				case <-claims.seized:
 				case <-deletionEnded: // the deletion ended early, and deleteTenant has reported the error
@@ -122,13 +122,13 @@ func TestDeleteUnblocksMailboxes(t *testing.T) {
 func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
-	s := fx.deletionService()
-	s.Claims = crashingClaims{fx.store, &crashPlan{stepName: "SaveChanges", pause: func() (lost bool) {
+	service := fx.deletionService()
+	service.Claims = crashingClaims{fx.store, &crashPlan{stepName: "SaveChanges", pause: func() (lost bool) {
 		_, err := fx.endPolicy(t, domainOne)
 		must(t, err)
 		return true
 	}}}
-	if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, fault.ServiceUnavailable) {
+	if _, err := service.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("got %v, want service_unavailable; the rules block %q", err, fx.blockedByRules(t))
 	}
 	fx.deleteTenant(t, fx.deletionService())
@@ -141,12 +141,12 @@ func TestDeleteWithoutItsPauseCanBeRepeated(t *testing.T) {
 func TestDeleteThatLeavesARuleAndLosesItsPauseCanBeRepeated(t *testing.T) {
 	fx := newFixture(t)
 	fx.sendUnderLimits(t, map[string]int{sendlimit.TenantWide: 10, domainOne: 5}, 11)
-	s := fx.deletionService()
-	s.Platform = failingRemovalPlatform{fx.fake, func() {
+	service := fx.deletionService()
+	service.Platform = failingRemovalPlatform{fx.fake, func() {
 		_, err := fx.endPolicy(t, domainOne)
 		must(t, err)
 	}}
-	if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, fault.ServiceUnavailable) {
+	if _, err := service.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("got %v, want service_unavailable; the rules block %q", err, fx.blockedByRules(t))
 	}
 	fx.deleteTenant(t, fx.deletionService())
@@ -199,9 +199,9 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			if fx.advance(time.Hour); hadPass {
 				must(t, fx.Run(t.Context(), fx.owner, fx.id))
 			}
-			s := fx.deletionService()
-			s.Tenants = failingTenants{fx.store}
-			if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errStore) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
+			service := fx.deletionService()
+			service.Tenants = failingTenants{fx.store}
+			if _, err := service.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errStore) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
 				t.Fatalf("got the error %v and the blocked mailboxes %q, want the error of the store and none", err, fx.storedBlocked(t))
 			}
 			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {

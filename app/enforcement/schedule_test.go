@@ -316,15 +316,15 @@ func (s manyDueTenants) ClaimTenant(context.Context, access.AccountID, tenant.GU
 // TestSweepRepeatsWhileMoreAreDue checks that a sweep schedules the next sweep early if it could
 // not wake all due tenants.
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
-	for due, wantRepeat := range map[int]bool{1: false, 1 << 20: true} { // 1<<20 is more than one sweep wakes
+	for dueCount, wantRepeat := range map[int]bool{1: false, 1 << 20: true} { // 1<<20 is more than one sweep wakes
 		queue := &fake.Wakeups{}
-		r := &enforcement.Runner{Claims: manyDueTenants{dueCount: due}, Now: time.Now}
-		sweep := r.Periodic(time.Hour, queue)[0]
+		runner := &enforcement.Runner{Claims: manyDueTenants{dueCount: dueCount}, Now: time.Now}
+		sweep := runner.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
 		woken := queue.All()
 		lastWakeup := woken[len(woken)-1]
 		if repeats := lastWakeup.Kind == sweep.Kind; repeats != wantRepeat || repeats && time.Until(lastWakeup.At) > time.Minute {
-			t.Errorf("with %d due tenants the last of %d wake-ups is %+v, want the next sweep within a minute: %v", due, len(woken), lastWakeup, wantRepeat)
+			t.Errorf("with %d due tenants the last of %d wake-ups is %+v, want the next sweep within a minute: %v", dueCount, len(woken), lastWakeup, wantRepeat)
 		}
 	}
 }
@@ -333,8 +333,8 @@ func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 // context is cancelled gets no slot and returns an error.
 func TestAPassDoesNotStartWithoutASlot(t *testing.T) {
 	claims := manyDueTenants{arrived: make(chan struct{}), answer: make(chan struct{})}
-	r := &enforcement.Runner{Claims: claims, Now: time.Now}
-	for kind, handle := range r.Handlers() {
+	runner := &enforcement.Runner{Claims: claims, Now: time.Now}
+	for kind, handle := range runner.Handlers() {
 		ended := make(chan error)
 		for range enforcement.ParallelPasses {
 			go func() { ended <- handle(t.Context(), ports.Wakeup{Kind: kind, ID: string(guid)}) }()
@@ -357,11 +357,11 @@ func TestAPassDoesNotStartWithoutASlot(t *testing.T) {
 func TestConcurrentPlatformCallsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := &busyPlatform{answers: make(chan struct{})}
-		r := &enforcement.Runner{Claims: busy, Policies: busy, Platform: busy, Now: time.Now}
+		runner := &enforcement.Runner{Claims: busy, Policies: busy, Platform: busy, Now: time.Now}
 		var passes sync.WaitGroup
 		for range enforcement.ParallelPasses {
 			passes.Go(func() {
-				if err := r.Run(t.Context(), "", guid); outcome.KindOf(err) != outcome.Down {
+				if err := runner.Run(t.Context(), "", guid); outcome.KindOf(err) != outcome.Down {
 					t.Errorf("a pass failed with %v, want a platform that is down", err)
 				}
 			})

@@ -23,16 +23,16 @@ import (
 
 func TestCreateTestsAndStoresTheCredential(t *testing.T) {
 	fx := newFixture(t)
-	v, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)}, nil)
+	created, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)}, nil)
 	must(t, err)
 	want := integrations.View{
 		Integration: integration.Integration{
-			ID: v.ID, AccountID: fx.ann.ID, Provider: "instantly", Name: "Main", Workspace: integration.Workspace{ID: "ws-1", Name: "Workspace 1"},
+			ID: created.ID, AccountID: fx.ann.ID, Provider: "instantly", Name: "Main", Workspace: integration.Workspace{ID: "ws-1", Name: "Workspace 1"},
 			Status: integration.Connected, CredentialFields: []string{"api_key", "partner"}, LastTestedAt: fx.clock, CreatedAt: fx.clock, UpdatedAt: fx.clock,
 		},
 		Capabilities: integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
 	}
-	if diff := cmp.Diff(want, v); diff != "" {
+	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("Create returned the wrong integration (-want +got):\n%s", diff)
 	}
 	views, err := fx.List(t.Context(), fx.ann.ID)
@@ -43,7 +43,7 @@ func TestCreateTestsAndStoresTheCredential(t *testing.T) {
 	if viewsOfBob, err := fx.List(t.Context(), fx.bob.ID); err != nil || len(viewsOfBob) > 0 {
 		t.Errorf("the account bob sees the integrations %v, %v, want none", viewsOfBob, err)
 	}
-	_, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, v.ID)
+	_, sealedCredential, err := fx.store.Integration(t.Context(), fx.ann.ID, created.ID)
 	must(t, err)
 	for _, part := range []string{"s3cret", "partner", "api_key"} {
 		if strings.Contains(string(sealedCredential), part) {
@@ -70,8 +70,8 @@ func TestRefusedWorkspaceIsNamed(t *testing.T) {
 		{"", fault.Field{Name: "api_key", Message: "workspace_id: no such client"}},
 	} {
 		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: "instantly", Name: "a", APIKey: secret.New("agency"), WorkspaceID: tc.workspace}, nil)
-		if f := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(f.Fields, []fault.Field{tc.wantField}) {
-			t.Errorf("workspace %q: the error names %v, want %v", tc.workspace, f.Fields, tc.wantField)
+		if refusal := requireRefusal(t, err, fault.InvalidRequest); !slices.Equal(refusal.Fields, []fault.Field{tc.wantField}) {
+			t.Errorf("workspace %q: the error names %v, want %v", tc.workspace, refusal.Fields, tc.wantField)
 		}
 	}
 }
@@ -110,12 +110,12 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"lemlist", "s3cret", fault.UnknownProvider},
 	} {
 		_, err := fx.Create(t.Context(), integrations.NewIntegration{Account: fx.ann.ID, Provider: tc.provider, Name: "x", APIKey: secret.New(tc.key)}, nil)
-		f := requireRefusal(t, err, tc.want)
-		if tc.key == "invalid-setting" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
-			t.Errorf("the error names the fields %v, want api_key", f.Fields)
+		refusal := requireRefusal(t, err, tc.want)
+		if tc.key == "invalid-setting" && (len(refusal.Fields) != 1 || refusal.Fields[0].Name != "api_key") {
+			t.Errorf("the error names the fields %v, want api_key", refusal.Fields)
 		}
-		if tc.key == "unpaid" && !strings.Contains(f.Detail, "plan") {
-			t.Errorf("the detail of the error is %q, want it to name the plan", f.Detail)
+		if tc.key == "unpaid" && !strings.Contains(refusal.Detail, "plan") {
+			t.Errorf("the detail of the error is %q, want it to name the plan", refusal.Detail)
 		}
 	}
 	if views, err := fx.List(t.Context(), fx.ann.ID); err != nil || len(views) > 0 {
@@ -139,17 +139,17 @@ func TestWorkspaceIsChosen(t *testing.T) {
 	}
 	for _, requested := range []string{"", "c"} {
 		_, err := create(requested)
-		f := requireRefusal(t, err, fault.PlusVibeWorkspace)
-		if diff := cmp.Diff(reach.Workspaces, f.Values); diff != "" {
+		refusal := requireRefusal(t, err, fault.PlusVibeWorkspace)
+		if diff := cmp.Diff(reach.Workspaces, refusal.Values); diff != "" {
 			t.Errorf("with the workspace %q the error names the wrong workspaces (-want +got):\n%s", requested, diff)
 		}
 	}
-	v, err := create("b")
+	created, err := create("b")
 	must(t, err)
-	if v.Workspace.Name != "B" || slices.Contains(v.CredentialFields, "workspace_id") {
-		t.Errorf("got %+v, want the workspace B and no workspace_id in the credential", v.Integration)
+	if created.Workspace.Name != "B" || slices.Contains(created.CredentialFields, "workspace_id") {
+		t.Errorf("got %+v, want the workspace B and no workspace_id in the credential", created.Integration)
 	}
-	fx.refresh(t, v.ID)
+	fx.refresh(t, created.ID)
 	if platforms["b"].Calls("Accounts") != 1 || platforms[""].Calls("Accounts") != 0 {
 		t.Error("the refresh did not use the workspace b")
 	}
@@ -303,10 +303,10 @@ func TestGetCountsStoredConnections(t *testing.T) {
 	fx.connect(t, id, fx.anna)
 	fx.beginSession(t, id, fx.ben)
 	callsBefore := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check")
-	v, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
+	view, counts, err := fx.Get(t.Context(), fx.ann.ID, id)
 	must(t, err)
-	if wantCounts := (integration.Counts{Total: 2, Connected: 1, Pending: 1}); counts != wantCounts || v.ID != id || !v.Capabilities.MailboxRefresh {
-		t.Errorf("got the counts %+v of %+v, want %+v and the capability to refresh", counts, v, wantCounts)
+	if wantCounts := (integration.Counts{Total: 2, Connected: 1, Pending: 1}); counts != wantCounts || view.ID != id || !view.Capabilities.MailboxRefresh {
+		t.Errorf("got the counts %+v of %+v, want %+v and the capability to refresh", counts, view, wantCounts)
 	}
 	if n := fx.instantly.Calls("Account") + fx.instantly.Calls("Accounts") + fx.instantly.Calls("Check"); n != callsBefore {
 		t.Error("Get called the platform")
