@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ var anyAddress = netip.MustParseAddr("127.0.0.1")
 
 func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }
 
-// newService returns a service over an empty store, an account, and the account's key.
+// newService returns a service, the account ann@example.com, and a trial key of this account. The
+// store also has the account bob@example.com.
 func newService(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	t.Helper()
 	store := apptest.NewStore(t)
@@ -32,34 +34,34 @@ func newService(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	if _, err := store.CreateAccount(t.Context(), "bob@example.com", "complete", 0, now()); err != nil {
 		t.Fatal(err)
 	}
-	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, account.ID, "first", now())
+	storedKey, key, err := access.NewKey(rand.Reader, "tny", access.Trial, account.ID, "deployment", now())
 	apptest.Must(t, err)
-	apptest.Must(t, store.AddKey(t.Context(), key))
-	return &keys.Service{Keys: store, AccountKeys: store, Prefix: "tny", Random: rand.Reader, Now: now}, account, text
+	apptest.Must(t, store.AddKey(t.Context(), storedKey))
+	return &keys.Service{Keys: store, AccountKeys: store, Prefix: "tny", Random: rand.Reader, Now: now}, account, key
 }
 
-// bearer returns the Authorization headers of a request with this key.
+// bearer returns the Authorization headers of a request with the given key.
 func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
 
 func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 	service, account, key := newService(t)
 	_, unknownKey, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "", now())
 	apptest.Must(t, err)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		headers []string
 		want    error
 	}{
-		{"the key", bearer(key), nil},
+		{"the key of the account", bearer(key), nil},
 		{"no header", nil, fault.InvalidAuthHeader},
 		{"no key", []string{"Bearer "}, fault.MissingAPIKey},
 		{"a malformed key", []string{"Bearer tny_live_1"}, fault.InvalidAPIKey},
 		{"an unknown key", bearer(unknownKey), fault.InvalidAPIKey},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			caller, err := service.Authenticate(t.Context(), tt.headers, anyAddress)
-			if !errors.Is(err, tt.want) || tt.want == nil && caller.Account.ID != account.ID {
-				t.Fatalf("got %v, %v, want the error %v", caller, err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			caller, err := service.Authenticate(t.Context(), tc.headers, anyAddress)
+			if !errors.Is(err, tc.want) || tc.want == nil && caller.Account.ID != account.ID {
+				t.Fatalf("got the caller %+v and the error %v, want the account %s or the error %v", caller, err, account.ID, tc.want)
 			}
 		})
 	}
@@ -69,12 +71,11 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	service, _, key := newService(t)
 	malformedKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
 	_, malformedErr := service.Authenticate(t.Context(), bearer(malformedKey), anyAddress)
-	last := key.Reveal()[len(key.Reveal())-1]
-	otherDigit := byte('0')
-	if last == '0' {
-		otherDigit = '1'
+	changedDigit := "0"
+	if strings.HasSuffix(key.Reveal(), changedDigit) {
+		changedDigit = "1"
 	}
-	unknownKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + string(otherDigit))
+	unknownKey := secret.New(key.Reveal()[:len(key.Reveal())-1] + changedDigit)
 	_, unknownErr := service.Authenticate(t.Context(), bearer(unknownKey), anyAddress)
 	if malformedErr == nil || unknownErr == nil || malformedErr.Error() != unknownErr.Error() {
 		t.Fatalf("the errors of a malformed and of an unknown key differ: %v and %v", malformedErr, unknownErr)
@@ -88,25 +89,25 @@ func TestRotateReplacesTheKey(t *testing.T) {
 	rotated, err := service.Rotate(t.Context(), caller, "Ann@Example.com")
 	apptest.Must(t, err)
 	if form, err := access.ParseKey("tny", rotated.Secret); err != nil || form != access.Live {
-		t.Fatalf("the new key parses as %q, %v", form, err)
+		t.Fatalf("the new key has the form %q, %v, want live", form, err)
 	}
 	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.RotatedAt.Equal(now()) {
-		t.Fatalf("the hint or the time of the rotation is wrong: %+v", rotated)
+		t.Fatalf("got the hint %q and the time %s, want %q and %s", rotated.Hint, rotated.RotatedAt, access.KeyHint(rotated.Secret), now())
 	}
 	if callerOfNewKey, err := service.Authenticate(t.Context(), bearer(rotated.Secret), anyAddress); err != nil || callerOfNewKey.Account.ID != account.ID {
-		t.Fatalf("the new key: %v, %v", callerOfNewKey, err)
+		t.Fatalf("the new key has the caller %+v, %v, want the account %s", callerOfNewKey, err, account.ID)
 	}
 	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); !errors.Is(err, fault.InvalidAPIKey) {
-		t.Fatalf("the old key is still valid: %v", err)
+		t.Fatalf("the old key: got %v, want invalid_api_key", err)
 	}
 	stored, err := service.Keys.(*bunstore.Store).IssuedKeys(t.Context(), account.ID)
-	if err != nil || len(stored) != 2 || stored[0].Name != "first" || stored[1].Name != "first" {
-		t.Fatalf("the new key lost its name: %+v, %v", stored, err)
+	if err != nil || len(stored) != 2 || stored[0].Name != "deployment" || stored[1].Name != "deployment" {
+		t.Fatalf("the store has the keys %+v, %v, want the old and the new key with the same name", stored, err)
 	}
 }
 
-// TestRenewedSecretOfATrialKeyIsLive checks that the answer and the store have the form of the new
-// secret.
+// TestRenewedSecretOfATrialKeyIsLive checks the form of the new secret, and the forms in the answer
+// and in the store.
 func TestRenewedSecretOfATrialKeyIsLive(t *testing.T) {
 	service, account, key := newService(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
@@ -131,11 +132,11 @@ func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 		}
 	}
 	if _, err := service.Authenticate(t.Context(), bearer(key), anyAddress); err != nil {
-		t.Errorf("the key is no longer valid: %v", err)
+		t.Errorf("the key after the refused rotations: got %v, want no error", err)
 	}
 }
 
-func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
+func TestOnlyOneOfConcurrentRotationsSucceeds(t *testing.T) {
 	service, _, key := newService(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), anyAddress)
 	apptest.Must(t, err)
@@ -151,7 +152,7 @@ func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 		case err == nil:
 			succeeded++
 		case !errors.Is(err, fault.InvalidAPIKey):
-			t.Errorf("a failed rotation returned %v", err)
+			t.Errorf("a failed rotation returned %v, want invalid_api_key", err)
 		}
 	}
 	if succeeded != 1 {
@@ -159,14 +160,14 @@ func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 	}
 }
 
-// TestStoredPlansEqualTheRules checks that the plans that the migrations store equal access.Plans.
-func TestStoredPlansEqualTheRules(t *testing.T) {
+// TestMigrationsStoreThePlans checks that the plans in the database equal access.Plans.
+func TestMigrationsStoreThePlans(t *testing.T) {
 	service, _, _ := newService(t)
 	store := service.Keys.(*bunstore.Store)
 	for _, plan := range access.Plans() {
 		account, err := store.CreateAccount(t.Context(), plan.Name+"@example.com", plan.Name, 0, now())
 		if err != nil || account.Plan != plan || account.CheckActive() != nil {
-			t.Errorf("%s is stored as %+v, %v", plan.Name, account, err)
+			t.Errorf("got the account %+v, %v, want an active account with the plan %+v", account, err, plan)
 		}
 	}
 }

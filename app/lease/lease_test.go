@@ -12,18 +12,18 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// duration is the duration of the leases.
+// duration is the duration of most leases in these tests.
 const duration = 30 * time.Second
 
-// fakeStore is the store of a lease. Its method hold is the RenewFunc of the lease.
+// fakeStore is the store of a lease. Its method renew is the RenewFunc of the lease.
 type fakeStore struct {
-	renewals int
-	taken    bool
-	err      error
-	delay    time.Duration
+	renewals int           // the number of calls of renew
+	taken    bool          // whether a different process holds the lease
+	err      error         // the error of renew
+	delay    time.Duration // the time that renew takes
 }
 
-func (s *fakeStore) hold(ctx context.Context, _ time.Duration) (bool, error) {
+func (s *fakeStore) renew(ctx context.Context, _ time.Duration) (bool, error) {
 	s.renewals++
 	select {
 	case <-time.After(s.delay):
@@ -35,18 +35,18 @@ func (s *fakeStore) hold(ctx context.Context, _ time.Duration) (bool, error) {
 
 func doNothing(context.Context) error { return nil }
 
-func TestGuardRenewsBeforeEachWrite(t *testing.T) {
+func TestGuardWriteRenewsBeforeEachWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
-		l := New(time.Now(), duration, store.hold)
+		lease := New(time.Now(), duration, store.renew)
 		for range 2 {
 			time.Sleep(duration / 2)
 			var deadline time.Time
-			if err := l.GuardWrite(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
+			if err := lease.GuardWrite(t.Context(), func(ctx context.Context) error { deadline, _ = ctx.Deadline(); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			if want := time.Now().Add(duration); !deadline.Equal(want) {
-				t.Errorf("the write ends at %s, want %s", deadline, want)
+				t.Errorf("the write has the deadline %s, want %s", deadline, want)
 			}
 		}
 		if store.renewals != 2 {
@@ -55,11 +55,11 @@ func TestGuardRenewsBeforeEachWrite(t *testing.T) {
 	})
 }
 
-func TestGuardRefusesWrites(t *testing.T) {
-	for name, tt := range map[string]struct {
-		store *fakeStore
-		taken bool
-		want  error
+func TestGuardWriteRefusesWritesWithoutTheLease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		store     *fakeStore
+		wantTaken bool
+		wantErr   error
 	}{
 		"the lease was taken":                     {&fakeStore{taken: true}, true, ErrLost},
 		"the database fails":                      {&fakeStore{err: errTest}, false, errTest},
@@ -67,10 +67,10 @@ func TestGuardRefusesWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(time.Now(), duration, tt.store.hold)
-				err := l.GuardWrite(t.Context(), func(context.Context) error { t.Error("the guard allowed the write"); return nil })
-				if !errors.Is(err, tt.want) || l.IsTaken() != tt.taken {
-					t.Errorf("got %v, taken %v, want %v, taken %v", err, l.IsTaken(), tt.want, tt.taken)
+				lease := New(time.Now(), duration, tc.store.renew)
+				err := lease.GuardWrite(t.Context(), func(context.Context) error { t.Error("GuardWrite ran the write"); return nil })
+				if !errors.Is(err, tc.wantErr) || lease.IsTaken() != tc.wantTaken {
+					t.Errorf("got %v, taken %v, want %v, taken %v", err, lease.IsTaken(), tc.wantErr, tc.wantTaken)
 				}
 			})
 		})
@@ -79,17 +79,17 @@ func TestGuardRefusesWrites(t *testing.T) {
 
 var errTest = errors.New("the database is away")
 
-func TestFreshLeaseIsNotRenewed(t *testing.T) {
+func TestOnlyAStaleLeaseIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
-		l := New(time.Now(), duration, store.hold)
+		lease := New(time.Now(), duration, store.renew)
 		for _, step := range []struct {
-			sleep time.Duration
-			want  int
+			sleep        time.Duration
+			wantRenewals int // since the start of the test
 		}{{duration / 7, 0}, {duration / 6, 1}, {duration / 7, 1}} {
 			time.Sleep(step.sleep)
-			if err := l.RenewIfStale(t.Context()); err != nil || store.renewals != step.want {
-				t.Errorf("%v, %d renewals, want %d", err, store.renewals, step.want)
+			if err := lease.RenewIfStale(t.Context()); err != nil || store.renewals != step.wantRenewals {
+				t.Errorf("got %v after %d renewals, want no error after %d", err, store.renewals, step.wantRenewals)
 			}
 		}
 	})
@@ -97,18 +97,18 @@ func TestFreshLeaseIsNotRenewed(t *testing.T) {
 
 func TestExpiredLeaseStartsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(time.Now(), duration, (&fakeStore{}).hold)
-		if err := l.UntilExpiry(t.Context(), doNothing); err != nil {
+		lease := New(time.Now(), duration, (&fakeStore{}).renew)
+		if err := lease.UntilExpiry(t.Context(), doNothing); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(duration)
-		if err := l.UntilExpiry(t.Context(), doNothing); !errors.Is(err, ErrLost) || !errors.Is(err, context.DeadlineExceeded) {
+		if err := lease.UntilExpiry(t.Context(), doNothing); !errors.Is(err, ErrLost) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want ErrLost with context.DeadlineExceeded", err)
 		}
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := New(time.Now(), duration, (&fakeStore{}).hold).UntilExpiry(canceled, doNothing); !errors.Is(err, context.Canceled) {
-			t.Errorf("with a cancelled caller: %v", err)
+		if err := New(time.Now(), duration, (&fakeStore{}).renew).UntilExpiry(canceled, doNothing); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a cancelled context: got %v, want context.Canceled", err)
 		}
 	})
 }
@@ -116,23 +116,23 @@ func TestExpiredLeaseStartsNoCall(t *testing.T) {
 func TestRenewInBackgroundKeepsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
-		l := New(time.Now(), duration, store.hold)
-		ctx, stop := l.RenewInBackground(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
-		time.Sleep(10 * duration)
-		if err := l.UntilExpiry(ctx, doNothing); err != nil || store.renewals < 28 {
-			t.Errorf("%v after %d renewals", err, store.renewals)
+		lease := New(time.Now(), duration, store.renew)
+		ctx, stop := lease.RenewInBackground(t.Context(), func(err error) { t.Errorf("the lease is lost: %v", err) })
+		time.Sleep(10*duration - time.Second) // the 30th renewal is due a second later
+		if err := lease.UntilExpiry(ctx, doNothing); err != nil || store.renewals != 29 {
+			t.Errorf("got %v after %d renewals, want no error after 29", err, store.renewals)
 		}
 		stop()
 		if !errors.Is(context.Cause(ctx), context.Canceled) {
-			t.Errorf("the context ends with %v", context.Cause(ctx))
+			t.Errorf("the context ends with %v, want context.Canceled", context.Cause(ctx))
 		}
 	})
 }
 
 func TestLostLeaseEndsTheContext(t *testing.T) {
-	for name, tt := range map[string]struct {
-		store *fakeStore
-		after time.Duration
+	for name, tc := range map[string]struct {
+		store    *fakeStore
+		wantTook time.Duration
 	}{
 		"the lease was taken":                               {&fakeStore{taken: true}, duration / 3},
 		"the database fails for two thirds of the duration": {&fakeStore{err: errTest}, duration * 2 / 3},
@@ -141,11 +141,11 @@ func TestLostLeaseEndsTheContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start, lastErr := time.Now(), error(nil)
-				l := New(start, duration, tt.store.hold)
-				ctx, stop := l.RenewInBackground(t.Context(), func(err error) { lastErr = err })
+				lease := New(start, duration, tc.store.renew)
+				ctx, stop := lease.RenewInBackground(t.Context(), func(err error) { lastErr = err })
 				<-ctx.Done()
-				if took := time.Since(start); took != tt.after || !errors.Is(context.Cause(ctx), ErrLost) || lastErr == nil {
-					t.Errorf("after %s, want %s: %v, %v", took, tt.after, context.Cause(ctx), lastErr)
+				if took := time.Since(start); took != tc.wantTook || !errors.Is(context.Cause(ctx), ErrLost) || lastErr == nil {
+					t.Errorf("the context ended after %s with %v, and onLost got %v; want ErrLost after %s, and an error for onLost", took, context.Cause(ctx), lastErr, tc.wantTook)
 				}
 				stop()
 			})
@@ -153,20 +153,21 @@ func TestLostLeaseEndsTheContext(t *testing.T) {
 	}
 }
 
-// TestLastRenewalEndsWithTheLease checks a lease whose request took a sixth of its duration. The
-// first renewal fails, and the second gets no answer. The context ends when the lease expires.
+// TestLastRenewalEndsWithTheLease checks a lease of which a sixth of the duration passed before
+// RenewInBackground. The first renewal fails, and the second gets no answer. The context ends when
+// the lease expires.
 func TestLastRenewalEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, renewals := time.Now(), 0
 		time.Sleep(duration / 6)
-		l := New(start, duration, func(ctx context.Context, _ time.Duration) (bool, error) {
+		lease := New(start, duration, func(ctx context.Context, _ time.Duration) (bool, error) {
 			if renewals++; renewals == 1 {
 				return false, errTest
 			}
 			<-ctx.Done()
 			return false, ctx.Err()
 		})
-		ctx, stop := l.RenewInBackground(t.Context(), func(error) {})
+		ctx, stop := lease.RenewInBackground(t.Context(), func(error) {})
 		<-ctx.Done()
 		if took := time.Since(start); took != duration || renewals != 2 {
 			t.Errorf("the context ended after %s and %d renewals, want %s and 2", took, renewals, duration)
@@ -175,33 +176,33 @@ func TestLastRenewalEndsWithTheLease(t *testing.T) {
 	})
 }
 
-// TestExpiredLeaseCanBeRenewed checks that a lease is renewed after its expiry if no one else has
-// acquired it, for example after the process was suspended.
+// TestExpiredLeaseCanBeRenewed checks that an expired lease is renewed if no other process has
+// acquired the lease. A lease can expire while its process is suspended.
 func TestExpiredLeaseCanBeRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{delay: time.Second}
-		l := New(time.Now().Add(-duration), duration, store.hold)
-		ctx, stop := l.RenewInBackground(t.Context(), func(err error) { t.Errorf("lost: %v", err) })
+		lease := New(time.Now().Add(-duration), duration, store.renew)
+		ctx, stop := lease.RenewInBackground(t.Context(), func(err error) { t.Errorf("the lease is lost: %v", err) })
 		time.Sleep(duration)
-		if err := l.UntilExpiry(ctx, doNothing); err != nil {
+		if err := lease.UntilExpiry(ctx, doNothing); err != nil {
 			t.Error(err)
 		}
 		stop()
 	})
 }
 
-// TestPanicOfARenewalReachesTheWork checks that a panic in the background renewal ends the context
-// of RenewInBackground, and continues in the goroutine that calls stop.
-func TestPanicOfARenewalReachesTheWork(t *testing.T) {
+// TestPanicOfARenewalReachesTheCallerOfStop checks that a panic in the background renewal ends the
+// context of RenewInBackground, and continues in the goroutine that calls stop.
+func TestPanicOfARenewalReachesTheCallerOfStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(time.Now(), time.Minute, func(context.Context, time.Duration) (bool, error) { panic("a fault in the store") })
-		ctx, stop := l.RenewInBackground(t.Context(), func(error) {})
+		lease := New(time.Now(), time.Minute, func(context.Context, time.Duration) (bool, error) { panic("a fault in the store") })
+		ctx, stop := lease.RenewInBackground(t.Context(), func(error) {})
 		<-ctx.Done()
 		if !errors.Is(context.Cause(ctx), ErrLost) {
-			t.Errorf("the cause is %v", context.Cause(ctx))
+			t.Errorf("the context ends with %v, want ErrLost", context.Cause(ctx))
 		}
-		var p *panics.Error
-		if err := panics.Catch(func() error { stop(); return nil }); !errors.As(err, &p) {
+		var panicErr *panics.Error
+		if err := panics.Catch(func() error { stop(); return nil }); !errors.As(err, &panicErr) {
 			t.Errorf("stop: got %v, want the panic", err)
 		}
 	})
