@@ -49,19 +49,19 @@ func TestTheLimitHoldsUnderManyRequests(t *testing.T) {
 			t.Fatalf("got %v, want mailbox_limit_reached", err)
 		}
 	}
-	if admitted != 3 {
-		t.Fatalf("%d requests were admitted, want 3", admitted)
+	if admitted != mailbox.MaxPerDomain {
+		t.Fatalf("%d requests were admitted, want %d", admitted, mailbox.MaxPerDomain)
 	}
-	fx.requireComplete(t, 3)
+	fx.requireComplete(t, mailbox.MaxPerDomain)
 }
 
 func TestConcurrentRequestsCreateEachMailboxOnce(t *testing.T) {
 	fx := newFixture(t)
 	for _, err := range runConcurrently(func(int) error {
 		results, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test", "carl@example.test")
-		for _, r := range results {
-			if r.Failure != nil {
-				return r.Failure
+		for _, result := range results {
+			if result.Failure != nil {
+				return result.Failure
 			}
 		}
 		return err
@@ -74,9 +74,9 @@ func TestConcurrentRequestsCreateEachMailboxOnce(t *testing.T) {
 	}
 }
 
-// contestedMailboxes is a store in which a later request reserves the same mailbox, just before the
-// first request stores the row. This happens at the first write of a row with the given stage.
-type contestedMailboxes struct {
+// contestedStore is a store in which a later request reserves the mailbox of an earlier request. The
+// reservation happens just before the earlier request first stores the row with the given stage.
+type contestedStore struct {
 	ports.MailboxStore
 	fx    *fixture
 	stage mailbox.Stage
@@ -84,7 +84,7 @@ type contestedMailboxes struct {
 	laterRefused bool
 }
 
-func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
+func (s *contestedStore) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
 	if m.Stage == s.stage {
 		s.stage = ""
 		specs := []mailbox.Spec{{DisplayName: m.DisplayName, Address: m.Address}}
@@ -100,10 +100,10 @@ func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.Accou
 }
 
 // TestFailedProvisionLeavesALaterReservation checks that a failing request does not delete the row
-// if a later request for the same mailbox is still running.
+// while a later request for the same mailbox is in progress.
 func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 	fx := newFixture(t)
-	fx.Mailboxes = &contestedMailboxes{MailboxStore: fx.store, fx: fx, stage: mailbox.Creating}
+	fx.Mailboxes = &contestedStore{MailboxStore: fx.store, fx: fx, stage: mailbox.Creating}
 	fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled, Times: 1})
 	_, err := fx.provision(t.Context(), "anna@example.test")
 	if !errors.Is(err, fault.ProviderUnavailable) {
@@ -118,7 +118,7 @@ func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 // later request for the same address was refused and released the row.
 func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	fx := newFixture(t)
-	fx.Mailboxes = &contestedMailboxes{MailboxStore: fx.store, fx: fx, stage: mailbox.Created, laterRefused: true}
+	fx.Mailboxes = &contestedStore{MailboxStore: fx.store, fx: fx, stage: mailbox.Created, laterRefused: true}
 	results, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if results[0].Status != mailbox.ResultCreated {
@@ -126,6 +126,6 @@ func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	}
 	fx.requireComplete(t, 1)
 	if got, stored := results[0].Mailbox, fx.storedMailboxes(t)[0]; got.ID != stored.ID || !got.CreatedAt.Equal(stored.CreatedAt) {
-		t.Errorf("the answer has %s of %s, stored is %s of %s", got.ID, got.CreatedAt, stored.ID, stored.CreatedAt)
+		t.Errorf("the answer has the id %s, created at %s; stored is %s, created at %s", got.ID, got.CreatedAt, stored.ID, stored.CreatedAt)
 	}
 }

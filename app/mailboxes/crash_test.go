@@ -63,7 +63,7 @@ func (s crashingStore) SaveMailbox(ctx context.Context, owner access.AccountID, 
 }
 
 func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, rows []mailbox.Mailbox, storedAnswer *ports.StoredAnswer) error {
-	return s.process.Step(ctx, func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, rows, nil) })
+	return s.process.Step(ctx, func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, rows, storedAnswer) })
 }
 
 func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
@@ -71,8 +71,8 @@ func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountI
 }
 
 // TestProvisionConvergesAfterACrash crashes the process once at each call of crashingPlatform and
-// crashingStore in a request. The same request to a new process completes the mailboxes. Nothing is
-// created twice.
+// crashingStore in a request. The same request to a new process completes the mailboxes. No mailbox
+// is created twice.
 func TestProvisionConvergesAfterACrash(t *testing.T) {
 	for _, afterEffect := range []bool{false, true} {
 		finished := false
@@ -94,7 +94,7 @@ func TestProvisionConvergesAfterACrash(t *testing.T) {
 				}
 			})
 			if step > 100 {
-				t.Fatal("the request never ends")
+				t.Fatal("the request has more than 100 steps, want an end")
 			}
 		}
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// shortTimeout is a Service.Timeout that tests in fake time reach.
+// shortTimeout is the Service.Timeout of tests in fake time whose requests shall time out.
 const shortTimeout = 500 * time.Millisecond
 
 func TestProvisionRetriesTransientErrors(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		fault fake.Fault
 	}{
@@ -38,9 +38,9 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 		{"a read is lost", fake.Fault{Method: "Mailbox", Kind: outcome.Unknown, Times: 1}},
 		{"the answer of a read is broken twice", fake.Fault{Method: "Mailbox", Kind: outcome.Broken, Times: 2}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.fake.Fail(tt.fault)
+			fx.fake.Fail(tc.fault)
 			got, err := fx.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || fx.fake.Effects("CreateMailbox") != 1 {
@@ -54,7 +54,7 @@ func TestProvisionRetriesTransientErrors(t *testing.T) {
 // TestProvisionConvergesAfterLastingErrors checks that lasting errors of the platform fail the
 // request. After the errors have ended, the same request succeeds. Only one mailbox is created.
 func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		fault fake.Fault
 		want  fault.Code
@@ -74,18 +74,18 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 		{"sign-in is throttled", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable, true},
 		{"all calls of OpenSubmission are lost", fake.Fault{Method: "OpenSubmission", Kind: outcome.Unknown}, fault.ProviderTimeout, true},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Timeout = shortTimeout
-			endFault := fx.fake.Fail(tt.fault)
+			endFault := fx.fake.Fail(tc.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test")
-			requireRefusal(t, err, tt.want)
-			if tt.want == fault.ProviderUnavailable && fault.ErrorOf(err).RetryAfter != 7*time.Second {
-				t.Fatalf("the error says to retry after %s", fault.ErrorOf(err).RetryAfter)
+			requireRefusal(t, err, tc.want)
+			if tc.want == fault.ProviderUnavailable && fault.ErrorOf(err).RetryAfter != 7*time.Second { // as the fake platform demands
+				t.Fatalf("the error says to retry after %s, want 7s", fault.ErrorOf(err).RetryAfter)
 			}
 			endFault()
-			if kept := !fx.reserveAnna(t); kept != tt.keepsRow {
-				t.Fatalf("the row was kept: %v, want %v", kept, tt.keepsRow)
+			if kept := !fx.reserveAnna(t); kept != tc.keepsRow {
+				t.Fatalf("the row was kept: %v, want %v", kept, tc.keepsRow)
 			}
 			fx.Timeout = apptest.HangTimeout
 			got, err := fx.provision(t.Context(), "anna@example.test")
@@ -98,12 +98,12 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	}
 }
 
-// TestProvisionKeepsTheRowOfAnEarlierRequest checks a mailbox of an earlier request that the
-// platform does not show yet. A failing later request keeps the row. A third request reports the
-// mailbox as created.
+// TestProvisionKeepsTheRowOfAnEarlierRequest sends three requests for one mailbox. The first request
+// creates the mailbox without an answer. The second request fails and keeps the row. The third
+// request reports the mailbox as created.
 func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		faults []fake.Fault
 		want   fault.Code
@@ -111,16 +111,16 @@ func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 		{"reads fail", []fake.Fault{{Method: "Mailbox", Kind: outcome.Down}}, fault.ProviderUnavailable},
 		{"the domain is not accepted", []fake.Fault{missFault, {Method: "CreateMailbox", Kind: outcome.NotReady}}, fault.ProviderTimeout},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.createWithoutAnswer(t)
 			var endFaults []func()
-			for _, f := range tt.faults {
+			for _, f := range tc.faults {
 				endFaults = append(endFaults, fx.fake.Fail(f))
 			}
 			fx.Timeout = shortTimeout
 			_, err := fx.provision(t.Context(), "anna@example.test")
-			requireRefusal(t, err, tt.want)
+			requireRefusal(t, err, tc.want)
 			for _, endFault := range endFaults {
 				endFault()
 			}
@@ -149,8 +149,8 @@ func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 	})
 }
 
-// TestProvisionReleasesTheRowOfATakenAddress checks that the row is deleted if the platform refuses
-// the address at each try and never shows a mailbox with this address.
+// TestProvisionReleasesTheRowOfATakenAddress checks that the row of an earlier request is deleted if
+// the platform refuses the address at each try and shows no mailbox with this address.
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -162,7 +162,7 @@ func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 			t.Fatalf("got %+v, want the failure invalid_mailbox_email", got[0])
 		}
 		if tries := fx.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
-			t.Fatalf("%d tries, want %d", tries, 1+maxHiddenLookups)
+			t.Fatalf("CreateMailbox was called %d times, want %d", tries, 1+maxHiddenLookups)
 		}
 		if freeSlots := fx.reserveFreeSlots(t); freeSlots != mailbox.MaxPerDomain {
 			t.Fatalf("%d slots are free, want %d", freeSlots, mailbox.MaxPerDomain)
@@ -187,17 +187,16 @@ func (fx *fixture) createWithoutAnswer(t *testing.T) {
 	fx.Timeout = apptest.HangTimeout
 }
 
-// overtakenStore is a store in which a second request runs completely right after the first request
-// has reserved the row.
+// overtakenStore is a store that calls overtake once, right after a request has reserved its rows.
 type overtakenStore struct {
 	ports.MailboxStore
 	overtake func()
 }
 
-func (o *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
-	rows, err := o.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, limit, now)
-	if overtake := o.overtake; overtake != nil {
-		o.overtake = nil
+func (s *overtakenStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
+	rows, err := s.MailboxStore.ReserveMailboxes(ctx, owner, domainID, specs, limit, now)
+	if overtake := s.overtake; overtake != nil {
+		s.overtake = nil
 		overtake()
 	}
 	return rows, err
@@ -210,7 +209,7 @@ func TestOvertakenProvisionFindsTheMailbox(t *testing.T) {
 		got, err := fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if got[0].Status != "created" {
-			t.Fatalf("the other request got %v", statuses(got))
+			t.Fatalf("the overtaking request got %v, want a created mailbox", statuses(got))
 		}
 	}}
 	got, err := overtakenService.Provision(t.Context(), fx.account, guid, newRequest("anna@example.test"), nil)
@@ -230,50 +229,50 @@ func TestAFailedMailboxDoesNotFailTheOthers(t *testing.T) {
 		t.Fatalf("got %+v, want a failed and a created mailbox", got)
 	}
 	fx.requireComplete(t, 1)
-	if freeSlots := fx.reserveFreeSlots(t); freeSlots != 2 {
-		t.Fatalf("%d slots are free, want 2", freeSlots)
+	if freeSlots := fx.reserveFreeSlots(t); freeSlots != mailbox.MaxPerDomain-1 {
+		t.Fatalf("%d slots are free, want %d", freeSlots, mailbox.MaxPerDomain-1)
 	}
 }
 
-// TestProvisionFailsWhatThePlatformRefuses checks that a refusal about one mailbox fails only that
-// mailbox. Its row is kept if the mailbox was created at the platform, and deleted otherwise.
-func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
-	for _, tt := range []struct {
+// TestRefusalFailsOnlyItsMailbox checks that the platform's refusal of one mailbox fails only that
+// mailbox. The row is kept if the mailbox was created at the platform, and deleted otherwise.
+func TestRefusalFailsOnlyItsMailbox(t *testing.T) {
+	for _, tc := range []struct {
 		method   string
 		keepsRow bool
 	}{{"Mailbox", false}, {"CreateMailbox", false}, {"OpenSignIn", true}, {"OpenSubmission", true}} {
-		t.Run(tt.method, func(t *testing.T) {
+		t.Run(tc.method, func(t *testing.T) {
 			fx := newFixture(t)
 			endFault := fx.fake.Fail(fake.Fault{
-				Method: tt.method, Object: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
+				Method: tc.method, Object: "anna@example.test", Kind: outcome.Refused, Code: fault.ProviderError,
 			})
 			got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
 			if got[0].Status != "failed" || got[0].Failure.Code != fault.ProviderError || got[0].Failure.Detail == "" || got[1].Status != "created" {
 				t.Fatalf("got %+v, want a failed and a created mailbox", got)
 			}
-			if n := fx.fake.Calls(tt.method); n > 3 {
-				t.Fatalf("%d calls of %s, want at most 3", n, tt.method)
+			if calls := fx.fake.Calls(tc.method); calls > 3 { // a refused call is not repeated until the time limit
+				t.Fatalf("%d calls of %s for two mailboxes, want at most 3", calls, tc.method)
 			}
 			endFault()
-			if kept := !fx.reserveAnna(t); kept != tt.keepsRow {
-				t.Fatalf("the row was kept: %v, want %v", kept, tt.keepsRow)
+			if kept := !fx.reserveAnna(t); kept != tc.keepsRow {
+				t.Fatalf("the row was kept: %v, want %v", kept, tc.keepsRow)
 			}
 			got, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 			must(t, err)
 			if got[0].Status != "created" || got[1].Status != "exists" || fx.fake.Effects("CreateMailbox") != 2 {
-				t.Fatalf("after the refusals: %+v", got)
+				t.Fatalf("after the refusal: got %v after %d creations, want created and exists after 2", statuses(got), fx.fake.Effects("CreateMailbox"))
 			}
 			fx.requireComplete(t, 2)
 		})
 	}
 }
 
-// TestProvisionReportsWhatAnUnansweredRequestCreated checks a request that creates one mailbox and
-// fails because of another. The caller gets no results, so the repeated request reports both
-// mailboxes as created.
-func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
-	for _, tt := range []struct {
+// TestProvisionReportsTheMailboxesOfAFailedRequestAsCreated checks a request that creates one
+// mailbox and fails because of a different mailbox. The caller gets no results, so the repeated
+// request reports both mailboxes as created.
+func TestProvisionReportsTheMailboxesOfAFailedRequestAsCreated(t *testing.T) {
+	for _, tc := range []struct {
 		name  string
 		fault fake.Fault
 		want  fault.Code
@@ -282,15 +281,15 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 		{"the platform throttles", fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled}, fault.ProviderUnavailable},
 		{"the time limit is reached", fake.Fault{Method: "OpenSubmission", Kind: outcome.NotReady}, fault.ProviderTimeout},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			fx.Timeout = shortTimeout
-			tt.fault.Object = "ben@example.test"
-			endFault := fx.fake.Fail(tt.fault)
+			tc.fault.Object = "ben@example.test"
+			endFault := fx.fake.Fail(tc.fault)
 			_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
-			requireRefusal(t, err, tt.want)
-			if s := fx.storedMailboxes(t); s[0].Address != "anna@example.test" || s[0].PrincipalName != s[0].Address || !s[0].AccountEnabled {
-				t.Fatalf("anna is not stored as created: %+v", s)
+			requireRefusal(t, err, tc.want)
+			if stored := fx.storedMailboxes(t)[0]; stored.Address != "anna@example.test" || stored.PrincipalName != stored.Address || !stored.AccountEnabled {
+				t.Fatalf("stored is %+v, want the created mailbox of anna", stored)
 			}
 			endFault()
 			fx.Timeout = apptest.HangTimeout
@@ -298,7 +297,7 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 				got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
 				if got[0].Status != want || got[1].Status != want || fx.fake.Effects("CreateMailbox") != 2 {
-					t.Fatalf("got %v, want %s", statuses(got), want)
+					t.Fatalf("got %v after %d creations, want %s for both mailboxes after 2", statuses(got), fx.fake.Effects("CreateMailbox"), want)
 				}
 			}
 			fx.requireComplete(t, 2)
@@ -306,8 +305,8 @@ func TestProvisionReportsWhatAnUnansweredRequestCreated(t *testing.T) {
 	}
 }
 
-// TestProvisionKeepsTheRowOfAnUnknownOutcome checks that a refusal does not delete the row if the
-// outcome of an earlier creation is unknown.
+// TestProvisionKeepsTheRowOfAnUnknownOutcome checks that a refused read does not delete the row if
+// the outcome of an earlier creation is unknown.
 func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -354,7 +353,7 @@ func TestProvisionCanBeRepeatedAfterARefusedPassword(t *testing.T) {
 	fx.requireComplete(t, 1)
 }
 
-func TestProvisionWithAccessWithdrawnReleasesTheRows(t *testing.T) {
+func TestProvisionWithoutAccessReleasesTheRows(t *testing.T) {
 	for grant, want := range map[string]tenant.Consent{
 		"consent": tenant.ConsentRevoked, "exchange_role": tenant.ConsentGranted,
 	} {
@@ -376,11 +375,11 @@ func TestProvisionWithAccessWithdrawnReleasesTheRows(t *testing.T) {
 }
 
 // TestProvisionChecksTheDomainAgain checks a domain that is stored as accepted although the mail
-// server does not accept it. For example, a lagging replica has shown an earlier domain with the
-// same name. After the mail server has refused a mailbox, the next request checks again whether the
-// mail server accepts the domain.
+// server does not accept the domain. A lagging replica that shows an earlier domain with the same
+// name can cause this. After the mail server has refused a mailbox, the next request checks again
+// whether the mail server accepts the domain.
 func TestProvisionChecksTheDomainAgain(t *testing.T) {
-	inFakeTime(t, "refused mailbox", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
 		fx.Timeout = shortTimeout
 		endFault := fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.NotReady})
@@ -388,22 +387,22 @@ func TestProvisionChecksTheDomainAgain(t *testing.T) {
 		requireRefusal(t, err, fault.ProviderTimeout)
 		endFault()
 		if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.MailReady {
-			t.Fatalf("the domain is stored as %+v, %v", d, err)
+			t.Fatalf("after the refusal, the domain is stored as %+v, %v, want MailReady false", d, err)
 		}
 		fx.Timeout = apptest.HangTimeout
 		reads := fx.fake.Calls("MailDomains")
 		_, err = fx.provision(t.Context(), "anna@example.test")
 		must(t, err)
 		if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || !d.MailReady || fx.fake.Calls("MailDomains") == reads {
-			t.Fatalf("the domain is stored as %+v, %v", d, err)
+			t.Fatalf("the domain is stored as %+v, %v after %d new reads, want MailReady true after at least one", d, err, fx.fake.Calls("MailDomains")-reads)
 		}
 	})
 }
 
-// TestCallWithoutOutcomeDoesNotHideARefusedDomain checks a call with an unknown outcome after the
-// mail server has refused the domain. If the call created the mailbox, the mail server accepts the
-// domain. Otherwise the domain is stored as not accepted.
-func TestCallWithoutOutcomeDoesNotHideARefusedDomain(t *testing.T) {
+// TestUnknownOutcomeDoesNotHideARefusedDomain checks calls of CreateMailbox with an unknown outcome,
+// after the mail server has refused the domain. If a read finds the mailbox, the mail server accepts
+// the domain. Otherwise the domain is stored as not accepted.
+func TestUnknownOutcomeDoesNotHideARefusedDomain(t *testing.T) {
 	for name, hasEffect := range map[string]bool{"without effect": false, "with effect": true} {
 		inFakeTime(t, name, func(t *testing.T) {
 			fx := newFixture(t)
@@ -412,7 +411,7 @@ func TestCallWithoutOutcomeDoesNotHideARefusedDomain(t *testing.T) {
 			fx.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Unknown, AfterEffect: hasEffect})
 			_, err := fx.provision(t.Context(), "anna@example.test")
 			if created := err == nil; created != hasEffect {
-				t.Fatalf("the request ended with %v", err)
+				t.Fatalf("the request ended with %v, want success %t", err, hasEffect)
 			}
 			if d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone); err != nil || d.MailReady != hasEffect {
 				t.Errorf("the domain is stored with MailReady %v, %v, want %v", d.MailReady, err, hasEffect)
@@ -429,7 +428,7 @@ func TestProvisionReconcilesTheDomainFirst(t *testing.T) {
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
 	if !d.MailReady || d.Signing.Selector1.Content == "" {
-		t.Fatalf("the domain is stored as %+v", d)
+		t.Fatalf("the domain is stored as %+v, want MailReady true and a DKIM record", d)
 	}
 }
 
@@ -437,14 +436,14 @@ func TestProvisionContinuesWithoutItsCaller(t *testing.T) {
 	fx := newFixture(t)
 	gate := fx.fake.Hold("CreateMailbox")
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
+	provisioned := make(chan error)
 	go func() {
 		_, err := fx.provision(ctx, "anna@example.test")
-		done <- err
+		provisioned <- err
 	}()
 	<-gate.Arrived()
 	cancel()
 	gate.Release()
-	must(t, <-done)
+	must(t, <-provisioned)
 	fx.requireComplete(t, 1)
 }

@@ -5,6 +5,7 @@ package mailboxes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -59,8 +60,8 @@ func newFixture(t *testing.T) *fixture {
 		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: fx.Now(),
 	})
 	must(t, err)
-	fx.changeTenant(t, func(x *tenant.Tenant) {
-		x.Bootstrap, x.SMTPAuth, x.Consent = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.ConsentGranted
+	fx.changeTenant(t, func(stored *tenant.Tenant) {
+		stored.Bootstrap, stored.SMTPAuth, stored.Consent = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.ConsentGranted
 	})
 	fx.addDomain(t, zone)
 	return fx
@@ -128,22 +129,22 @@ func (fx *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()
 	atPlatform, stored := fx.fake.SnapshotOf(guid).Mailboxes, fx.storedMailboxes(t)
 	if len(atPlatform) != want || len(stored) != want {
-		t.Fatalf("the platform has %d, the store %d, want %d", len(atPlatform), len(stored), want)
+		t.Fatalf("the platform has %d mailboxes and the store has %d, want %d", len(atPlatform), len(stored), want)
 	}
 	for i, m := range atPlatform {
 		if !m.PasswordSet || !m.SubmissionOpen || !m.AccountEnabled {
-			t.Fatalf("unfinished at the platform: %+v", m)
+			t.Fatalf("the mailbox is unfinished at the platform: %+v", m)
 		}
-		s := stored[i]
-		if s.Address != m.Address || s.ObjectID != m.ObjectID || s.Stage != mailbox.Ready || !s.Provisioned ||
-			s.PrincipalName != m.Address || s.Alias != m.Alias || !s.AccountEnabled {
-			t.Fatalf("stored %+v of %+v", s, m)
+		row := stored[i]
+		if row.Address != m.Address || row.ObjectID != m.ObjectID || row.Stage != mailbox.Ready || !row.Provisioned ||
+			row.PrincipalName != m.Address || row.Alias != m.Alias || !row.AccountEnabled {
+			t.Fatalf("the mailbox %+v is stored as %+v", m, row)
 		}
 	}
 }
 
-// reserveAnna reserves the address of Anna Keller. It reports whether the reservation used one of
-// the domain's mailbox slots.
+// reserveAnna reserves anna@example.test. It reports whether the reservation created a row, and so
+// used one of the domain's mailbox slots.
 func (fx *fixture) reserveAnna(t *testing.T) bool {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
@@ -154,28 +155,29 @@ func (fx *fixture) reserveAnna(t *testing.T) bool {
 	return rows[0].JustReserved
 }
 
+// reserveFreeSlots reserves all free mailbox slots of the domain and returns their number.
 func (fx *fixture) reserveFreeSlots(t *testing.T) int {
 	t.Helper()
 	d, err := fx.store.Domain(t.Context(), fx.account.ID, guid, zone)
 	must(t, err)
-	for n := range mailbox.MaxPerDomain + 1 {
-		probe := mailbox.Spec{DisplayName: "Probe", Address: string(rune('p'+n)) + "robe@" + zone}
+	for reserved := range mailbox.MaxPerDomain + 1 {
+		probe := mailbox.Spec{DisplayName: "Probe", Address: fmt.Sprintf("probe-%d@%s", reserved, zone)}
 		_, err := fx.store.ReserveMailboxes(t.Context(), fx.account.ID, d.ID, []mailbox.Spec{probe}, mailbox.MaxPerDomain, fx.Now())
 		if errors.Is(err, fault.MailboxLimitReached) {
-			return n
+			return reserved
 		}
 		must(t, err)
 	}
-	t.Fatal("the limit is exceeded")
+	t.Fatalf("more than %d mailboxes were reserved, want mailbox_limit_reached", mailbox.MaxPerDomain)
 	return 0
 }
 
 func newRequest(addresses ...string) Request {
-	r := Request{Domain: zone, Password: password}
-	for _, a := range addresses {
-		r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna Keller", Address: a})
+	request := Request{Domain: zone, Password: password}
+	for _, address := range addresses {
+		request.Mailboxes = append(request.Mailboxes, mailbox.Spec{DisplayName: "Anna Keller", Address: address})
 	}
-	return r
+	return request
 }
 
 func statuses(results []Result) (list []string) {

@@ -23,34 +23,31 @@ import (
 // true if the replicas show the mailbox again during the request.
 func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	const anna = "anna@example.test"
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
-		misses int // how many reads of the request do not show the mailbox; 0 means all reads
+		misses int // the number of the request's reads that do not show the mailbox; 0 means all reads
 	}{{"all reads miss the mailbox", 0}, {"a read after the refusal finds the mailbox", 1}} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fx := newFixture(t)
 				_, err := fx.provision(t.Context(), anna)
 				must(t, err)
 				mailboxBefore := fx.storedMailboxes(t)[0]
 				must(t, fx.store.SetSendLimit(t.Context(), fx.account.ID, mailboxBefore.ID, 7, fx.Now()))
-				discover := func(found ports.DiscoveryResult) {
-					time.Sleep(time.Minute)
-					found.Began, found.At = fx.Now(), fx.Now()
-					must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, found))
-				}
-				discover(ports.DiscoveryResult{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true}})
+				time.Sleep(time.Minute)
+				fx.discover(t, fx.Now())
 				if listed := fx.storedMailboxes(t); len(listed) != 0 {
 					t.Fatalf("the missed mailbox is still listed: %+v", listed)
 				}
-				endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: tt.misses})
+				endMisses := fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: tc.misses})
 				got, err := fx.provision(t.Context(), anna)
-				if tt.misses == 0 {
+				if tc.misses == 0 {
 					requireRefusal(t, err, fault.ProviderTimeout)
 					endMisses()
 					shown, err := fx.fake.For(guid).Mailbox(t.Context(), anna)
 					must(t, err)
-					discover(ports.DiscoveryResult{Mailboxes: []mailbox.Platform{shown}})
+					time.Sleep(time.Minute)
+					fx.discover(t, fx.Now(), shown)
 				} else {
 					must(t, err)
 					if got[0].Status != mailbox.ResultExists {
@@ -59,30 +56,28 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 				}
 				fx.requireComplete(t, 1)
 				if mailboxAfter := fx.storedMailboxes(t)[0]; mailboxAfter.ID != mailboxBefore.ID || mailboxAfter.DailySendLimit != 7 {
-					t.Errorf("stored is %+v, before %+v", mailboxAfter, mailboxBefore)
+					t.Errorf("the mailbox is stored as %+v, want the id %s and the limit 7", mailboxAfter, mailboxBefore.ID)
 				}
-				if n := fx.fake.Calls("OpenSignIn"); n != 1 {
-					t.Errorf("the password was set %d times, want 1", n)
+				if passwords := fx.fake.Calls("OpenSignIn"); passwords != 1 {
+					t.Errorf("the password was set %d times, want 1", passwords)
 				}
 			})
 		})
 	}
 }
 
-// TestProvisionFailsForAMissedAddressOfAnotherObject checks requests for a mailbox that a discovery
+// TestMissedMailboxFailsIfADifferentObjectHasItsAddress checks requests for a mailbox that a discovery
 // missed, while a different object has the address. As long as the platform's replicas may lag, the
-// requests are unfinished. After that time the platform's refusal to create the mailbox is final,
-// and the row counts as missing again.
-func TestProvisionFailsForAMissedAddressOfAnotherObject(t *testing.T) {
+// requests fail with provider_timeout. After that time the platform's refusal to create the mailbox
+// is final, and the row counts as missing again.
+func TestMissedMailboxFailsIfADifferentObjectHasItsAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"
 		fx := newFixture(t)
 		_, err := fx.provision(t.Context(), anna)
 		must(t, err)
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
-			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
-		}))
+		fx.discover(t, fx.Now())
 		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound})
 		for range 2 {
 			_, err = fx.provision(t.Context(), anna)
@@ -94,7 +89,7 @@ func TestProvisionFailsForAMissedAddressOfAnotherObject(t *testing.T) {
 			got, err := fx.provision(t.Context(), anna)
 			must(t, err)
 			if got[0].Status != mailbox.ResultFailed || got[0].Failure.Code != fault.InvalidMailboxEmail {
-				t.Fatalf("got %+v, want a failed mailbox", got[0])
+				t.Fatalf("got %+v, want the failure invalid_mailbox_email", got[0])
 			}
 		}
 		if listed := fx.storedMailboxes(t); len(listed) != 0 {
@@ -119,43 +114,41 @@ func TestProvisionCompletesAMailboxThatReplicasDoNotShow(t *testing.T) {
 		endFault()
 		mailboxBefore := fx.storedMailboxes(t)[0]
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
-			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
-		}))
+		fx.discover(t, fx.Now())
 		if listed := fx.storedMailboxes(t); len(listed) != 0 {
 			t.Fatalf("the missed mailbox is still listed: %+v", listed)
 		}
 		got, err := fx.provision(t.Context(), anna)
 		must(t, err)
 		if got[0].Status != mailbox.ResultCreated || got[0].Mailbox.ID != mailboxBefore.ID {
-			t.Errorf("got %+v, before %+v", got[0], mailboxBefore)
+			t.Errorf("got %+v, want a created mailbox with the id %s", got[0], mailboxBefore.ID)
 		}
 		fx.requireComplete(t, 1)
 	})
 }
 
-// findingPlatform is a platform on which CreateMailbox returns an existing mailbox.
-type findingPlatform struct {
+// existingMailboxPlatform is a platform on which CreateMailbox returns an existing mailbox.
+type existingMailboxPlatform struct {
 	ports.MailPlatform
 	existing mailbox.Platform
 }
 
-func (p findingPlatform) For(id tenant.GUID) ports.MailTenant {
-	return findingTenant{p.MailPlatform.For(id), p.existing}
+func (p existingMailboxPlatform) For(id tenant.GUID) ports.MailTenant {
+	return existingMailboxTenant{p.MailPlatform.For(id), p.existing}
 }
 
-type findingTenant struct {
+type existingMailboxTenant struct {
 	ports.MailTenant
 	existing mailbox.Platform
 }
 
-func (m findingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platform, error) {
+func (m existingMailboxTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platform, error) {
 	return m.existing, nil
 }
 
 // TestProvisionSetsNoPasswordForAnEarlierObject checks a request for a completed mailbox that a
 // discovery missed. CreateMailbox returns the mailbox whose object id the row already has. The
-// request must not set the password of this mailbox.
+// request must not set the password of this mailbox again.
 func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"
@@ -165,10 +158,8 @@ func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 		existing, err := fx.fake.For(guid).Mailbox(t.Context(), anna)
 		must(t, err)
 		time.Sleep(time.Minute)
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.account.ID, guid, ports.DiscoveryResult{
-			Began: fx.Now(), At: fx.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
-		}))
-		fx.Platform = findingPlatform{fx.fake, existing}
+		fx.discover(t, fx.Now())
+		fx.Platform = existingMailboxPlatform{fx.fake, existing}
 		fx.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 1})
 		got, err := fx.provision(t.Context(), anna)
 		must(t, err)
@@ -176,8 +167,8 @@ func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
 			t.Errorf("got %+v, want an existing mailbox", got[0])
 		}
 		fx.requireComplete(t, 1)
-		if n := fx.fake.Calls("OpenSignIn"); n != 1 {
-			t.Errorf("the password was set %d times, want 1", n)
+		if passwords := fx.fake.Calls("OpenSignIn"); passwords != 1 {
+			t.Errorf("the password was set %d times, want 1", passwords)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func (panickingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 }
 
 // TestPanicOfOneMailboxEndsTheRequest checks that a panic in the goroutine of a mailbox continues
-// in the goroutine of the request. A repetition of the request then finishes the mailboxes.
+// in the goroutine of the request. The repeated request finishes the mailboxes.
 func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = panickingPlatform{fx.fake}
@@ -35,15 +35,15 @@ func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
 		_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 		return err
 	})
-	var p *panics.Error
-	if !errors.As(err, &p) {
+	var panicErr *panics.Error
+	if !errors.As(err, &panicErr) {
 		t.Fatalf("got %v, want the panic", err)
 	}
 	fx.Platform = fx.fake
 	got, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 	must(t, err)
 	if got[0].Status != "created" || got[1].Status != "created" {
-		t.Errorf("the same request again: %v", statuses(got))
+		t.Errorf("the repeated request: got %v, want two created mailboxes", statuses(got))
 	}
 	fx.requireComplete(t, 2)
 }

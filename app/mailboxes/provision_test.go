@@ -22,7 +22,7 @@ func TestProvisionCreatesAndFindsMailboxes(t *testing.T) {
 		t.Fatalf("got %v, want two created mailboxes", statuses(got))
 	}
 	if m := got[0].Mailbox; m.Address != "anna@example.test" || m.PrincipalName != m.Address || m.Alias == "" || m.DisplayName != "Anna Keller" {
-		t.Fatalf("the result is %+v", m)
+		t.Fatalf("the result is %+v, want the mailbox of Anna Keller with the address in lower case", m)
 	}
 	fx.requireComplete(t, 2)
 	got, err = fx.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
@@ -35,7 +35,7 @@ func TestProvisionCreatesAndFindsMailboxes(t *testing.T) {
 	got, err = fx.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"exists", "exists", "exists"}) || fx.fake.Calls("OpenSignIn") != signIns {
-		t.Fatalf("three existing addresses at the limit: got %v", statuses(got))
+		t.Fatalf("got %v and %d more passwords, want three existing mailboxes and no password", statuses(got), fx.fake.Calls("OpenSignIn")-signIns)
 	}
 }
 
@@ -48,11 +48,11 @@ func TestProvisionRecordsExistingMailboxes(t *testing.T) {
 	if got[0].Status != "exists" || got[0].Mailbox.DisplayName != "Old" {
 		t.Fatalf("got %+v, want the existing mailbox", got[0])
 	}
-	if stored := fx.fake.SnapshotOf(guid).Mailboxes[0]; stored.PasswordSet || stored.AccountEnabled {
-		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", stored)
+	if atPlatform := fx.fake.SnapshotOf(guid).Mailboxes[0]; atPlatform.PasswordSet || atPlatform.AccountEnabled {
+		t.Fatalf("a mailbox that tenantry did not create was changed: %+v", atPlatform)
 	}
-	if s := fx.storedMailboxes(t); len(s) != 1 || s[0].Provisioned || s[0].Stage != mailbox.Ready {
-		t.Fatalf("the existing mailbox is stored as %+v", s)
+	if stored := fx.storedMailboxes(t); len(stored) != 1 || stored[0].Provisioned || stored[0].Stage != mailbox.Ready {
+		t.Fatalf("stored are %+v, want one ready mailbox that was not provisioned", stored)
 	}
 }
 
@@ -61,20 +61,20 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		fx.changeDomain(t, zone, func(d *domain.Domain) { d.Verified = false })
 	}
 	resetBootstrap := func(t *testing.T, fx *fixture) {
-		fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+		fx.changeTenant(t, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapPending })
 	}
 	disableSMTPAuth := func(t *testing.T, fx *fixture) {
-		fx.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthDisabled })
+		fx.changeTenant(t, func(stored *tenant.Tenant) { stored.SMTPAuth = tenant.SMTPAuthDisabled })
 	}
 	revokeConsent := func(t *testing.T, fx *fixture) {
-		fx.changeTenant(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentRevoked })
+		fx.changeTenant(t, func(stored *tenant.Tenant) { stored.Consent = tenant.ConsentRevoked })
 	}
 	downgradePlan := func(_ *testing.T, fx *fixture) { fx.account.Plan.TenantSlots = 0 }
 	fillDomain := func(t *testing.T, fx *fixture) {
 		_, err := fx.provision(t.Context(), "a@example.test", "b@example.test", "c@example.test")
 		must(t, err)
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		arrange []func(*testing.T, *fixture)
 		change  func(*Request)
@@ -83,7 +83,7 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		{"an empty name", nil, func(r *Request) { r.Mailboxes[0].DisplayName = " " }, fault.InvalidRequest},
 		{"an unknown domain", nil, func(r *Request) { r.Domain = "other.test" }, fault.DomainNotFound},
 		{"an empty domain name", nil, func(r *Request) { r.Domain = "" }, fault.DomainNotFound},
-		{"an address of another domain", nil, func(r *Request) { r.Mailboxes[0].Address = "a@other.test" }, fault.InvalidMailboxEmail},
+		{"an address of a different domain", nil, func(r *Request) { r.Mailboxes[0].Address = "a@other.test" }, fault.InvalidMailboxEmail},
 		{"an invalid local part", nil, func(r *Request) { r.Mailboxes[0].Address = "a b@example.test" }, fault.InvalidMailboxEmail},
 		{"an address twice", nil, func(r *Request) {
 			r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: "NEW@example.test"})
@@ -92,8 +92,8 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		{"an unverified domain", []func(*testing.T, *fixture){unverifyDomain}, nil, fault.DomainNotVerified},
 		{"a full domain", []func(*testing.T, *fixture){fillDomain}, nil, fault.MailboxLimitReached},
 		{"more mailboxes than a domain may have", nil, func(r *Request) {
-			for _, a := range []string{"b", "c", "d"} {
-				r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: a + "@example.test"})
+			for _, localPart := range []string{"b", "c", "d"} {
+				r.Mailboxes = append(r.Mailboxes, mailbox.Spec{DisplayName: "Anna", Address: localPart + "@example.test"})
 			}
 		}, fault.MailboxLimitReached},
 		{"more tenants than the plan allows", []func(*testing.T, *fixture){downgradePlan}, nil, fault.TenantLimitReached},
@@ -112,18 +112,18 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 		{"the limit of the plan is checked before the bootstrap", []func(*testing.T, *fixture){downgradePlan, resetBootstrap}, nil, fault.TenantLimitReached},
 		{"the bootstrap is checked before SMTP AUTH", []func(*testing.T, *fixture){disableSMTPAuth, resetBootstrap}, nil, fault.ExchangeNotReady},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			for _, arrange := range tt.arrange {
+			for _, arrange := range tc.arrange {
 				arrange(t, fx)
 			}
 			creations := fx.fake.Effects("CreateMailbox")
-			r := newRequest("new@example.test")
-			if tt.change != nil {
-				tt.change(&r)
+			request := newRequest("new@example.test")
+			if tc.change != nil {
+				tc.change(&request)
 			}
-			_, err := fx.Provision(t.Context(), fx.account, guid, r, nil)
-			requireRefusal(t, err, tt.want)
+			_, err := fx.Provision(t.Context(), fx.account, guid, request, nil)
+			requireRefusal(t, err, tc.want)
 			if fx.fake.Effects("CreateMailbox") != creations {
 				t.Fatal("a mailbox was created although the request was refused")
 			}
@@ -133,27 +133,27 @@ func TestProvisionRefusesInvalidRequests(t *testing.T) {
 
 func TestTenantsOfOtherAccountsAreNotFound(t *testing.T) {
 	fx := newFixture(t)
-	otherAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
+	foreignAccount, err := fx.store.CreateAccount(t.Context(), "other@example.com", "complete", 0, fx.Now())
 	must(t, err)
-	for name, id := range map[string]tenant.GUID{"a tenant of another account": guid, "an unknown tenant": tenant.NoGUID} {
+	for name, id := range map[string]tenant.GUID{"a tenant of a different account": guid, "an unknown tenant": tenant.NoGUID} {
 		t.Run(name, func(t *testing.T) {
-			_, err := fx.Provision(t.Context(), otherAccount, id, newRequest("anna@example.test"), nil)
+			_, err := fx.Provision(t.Context(), foreignAccount, id, newRequest("anna@example.test"), nil)
 			requireRefusal(t, err, fault.TenantNotFound)
 		})
 	}
-	_, err = fx.Usage(t.Context(), otherAccount.ID, guid, "x")
+	_, err = fx.Usage(t.Context(), foreignAccount.ID, guid, "x")
 	requireRefusal(t, err, fault.TenantNotFound)
 	_, err = fx.List(t.Context(), access.AccountID(tenant.NoGUID), guid)
 	requireRefusal(t, err, fault.TenantNotFound)
 }
 
-func TestProvisionNeedsNoSMTPAuthIfTheOperatorAllows(t *testing.T) {
+func TestProvisionNeedsNoSMTPAuthIfTheOperatorDoesNotRequireIt(t *testing.T) {
 	fx := newFixture(t)
 	fx.RequireSMTPAuth = false
-	fx.changeTenant(t, func(x *tenant.Tenant) { x.SMTPAuth = tenant.SMTPAuthRefused })
+	fx.changeTenant(t, func(stored *tenant.Tenant) { stored.SMTPAuth = tenant.SMTPAuthRefused })
 	got, err := fx.provision(t.Context(), "anna@example.test")
 	must(t, err)
 	if got[0].Status != "created" || fx.fake.Calls("OpenSubmission") != 0 {
-		t.Fatalf("got %v with %d calls to open submission", statuses(got), fx.fake.Calls("OpenSubmission"))
+		t.Fatalf("got %v after %d calls of OpenSubmission, want a created mailbox after none", statuses(got), fx.fake.Calls("OpenSubmission"))
 	}
 }

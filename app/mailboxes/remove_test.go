@@ -19,16 +19,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// endedConnections implements Connections. It records the mailboxes whose connections it ended. If
-// err is set, DisconnectAll fails with err.
-type endedConnections struct {
+// connectionsRecorder implements Connections. It records the mailboxes whose connections it ended.
+// If err is set, DisconnectAll fails with err.
+type connectionsRecorder struct {
 	ended []string
 	err   error
 	// during, if set, is called while the connections of a mailbox end.
 	during func()
 }
 
-func (c *endedConnections) DisconnectAll(_ context.Context, _ access.AccountID, mailboxID string) error {
+func (c *connectionsRecorder) DisconnectAll(_ context.Context, _ access.AccountID, mailboxID string) error {
 	if c.during != nil {
 		c.during()
 	}
@@ -36,13 +36,13 @@ func (c *endedConnections) DisconnectAll(_ context.Context, _ access.AccountID, 
 	return c.err
 }
 
-// provisionRemovable provisions two mailboxes. It returns the first one, and the recorder of the
-// connections that its removal ends.
-func (fx *fixture) provisionRemovable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
+// provisionRemovable provisions the mailboxes ann and bob. It returns ann, and the new Connections of
+// the service.
+func (fx *fixture) provisionRemovable(t *testing.T) (mailbox.Mailbox, *connectionsRecorder) {
 	t.Helper()
 	_, err := fx.provision(t.Context(), "ann@"+zone, "bob@"+zone)
 	must(t, err)
-	connections := &endedConnections{}
+	connections := &connectionsRecorder{}
 	fx.Connections = connections
 	return fx.storedMailboxes(t)[0], connections
 }
@@ -84,19 +84,19 @@ func TestRemoveEndsConnectionsBeforeItRemovesTheMailbox(t *testing.T) {
 	removed, err := fx.Remove(t.Context(), fx.account.ID, guid, m.ID, "ANN@"+zone, nil)
 	must(t, err)
 	if remaining := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || remaining > mailbox.Retention || remaining < mailbox.Retention-time.Hour {
-		t.Errorf("removed as %+v", removed)
+		t.Errorf("the result is %+v, want the mailbox %s, restorable for %s", removed, m.ID, mailbox.Retention)
 	}
 	if !slices.Equal(connections.ended, []string{m.ID}) {
-		t.Errorf("ended the connections of %v", connections.ended)
+		t.Errorf("the connections of %v ended, want those of %s", connections.ended, m.ID)
 	}
 	fx.requireComplete(t, 1)
 	// A list that may come from a lagging replica does not bring the removed mailbox back. A later
 	// list does, because someone must have restored the mailbox at the platform.
 	fx.discover(t, time.Now(), mailboxesBefore...)
 	fx.requireComplete(t, 1)
-	fx.discover(t, time.Now().Add(16*time.Minute), mailboxesBefore...)
+	fx.discover(t, time.Now().Add(observation.ReplicaLag+time.Minute), mailboxesBefore...)
 	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].Provisioned {
-		t.Errorf("the restored mailbox is stored as %+v", stored)
+		t.Errorf("stored are %+v, want two mailboxes, and the restored one as not provisioned", stored)
 	}
 }
 
@@ -111,9 +111,9 @@ func TestRefusedRemovalKeepsTheMailbox(t *testing.T) {
 	requireRefusal(t, err, fault.MailboxNotFound)
 	connections.err = errors.New("the sending platform is down")
 	if _, err := fx.remove(t, m); !errors.Is(err, connections.err) || fx.fake.Calls("RemoveMailbox") != 0 {
-		t.Fatalf("got %v after %d calls", err, fx.fake.Calls("RemoveMailbox"))
+		t.Fatalf("got %v after %d calls of RemoveMailbox, want the error of the sending platform after none", err, fx.fake.Calls("RemoveMailbox"))
 	}
-	fx.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+	fx.changeTenant(t, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapPending })
 	_, err = fx.remove(t, m)
 	requireRefusal(t, err, fault.ExchangeNotReady)
 	fx.requireComplete(t, 2)
@@ -133,34 +133,34 @@ func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	_, err = fx.remove(t, m)
 	must(t, err)
 	if !slices.ContainsFunc(fx.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == newMailbox.ObjectID }) {
-		t.Fatal("the new mailbox was removed")
+		t.Fatal("the repeated removal removed the new mailbox")
 	}
 	fx.discover(t, time.Now(), fx.platformMailboxes()...)
 	if stored := fx.storedMailboxes(t); len(stored) != 2 || stored[0].ObjectID != newMailbox.ObjectID {
-		t.Errorf("the new mailbox is missing in %+v", stored)
+		t.Errorf("stored are %+v, want two mailboxes with the new mailbox first", stored)
 	}
 }
 
-// TestMailboxRemovalResolvesALostAnswer loses the answer of the platform. The removal has taken
-// effect in one case, and has not in the other.
+// TestMailboxRemovalResolvesALostAnswer loses the answer of the platform, with and without an effect
+// of the removal.
 func TestMailboxRemovalResolvesALostAnswer(t *testing.T) {
-	for _, applied := range []bool{false, true} {
+	for _, hasEffect := range []bool{false, true} {
 		fx := newFixture(t)
 		m, _ := fx.provisionRemovable(t)
-		fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
+		fx.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: hasEffect})
 		_, err := fx.remove(t, m)
 		must(t, err)
-		if n := fx.fake.Effects("RemoveMailbox"); n != 1 {
-			t.Errorf("applied %v: removed %d times", applied, n)
+		if removals := fx.fake.Effects("RemoveMailbox"); removals != 1 {
+			t.Errorf("effect %t: the mailbox was removed %d times, want 1", hasEffect, removals)
 		}
 		fx.requireComplete(t, 1)
 	}
 }
 
-// laggingPlatform is a platform that still shows the removed mailbox.
+// laggingPlatform is a platform whose replicas still show a removed mailbox.
 type laggingPlatform struct {
 	ports.MailPlatform
-	removed mailbox.Platform
+	removed mailbox.Platform // the removed mailbox
 	// currentReads is the number of reads that do not show the removed mailbox. The next staleReads
 	// reads show it.
 	currentReads, staleReads int
@@ -207,23 +207,23 @@ func (fx *fixture) platformMailbox(t *testing.T, address string) mailbox.Platfor
 // platform still show the removed mailbox.
 func TestRemovedMailboxIsCreatedAgain(t *testing.T) {
 	takenFault := fake.Fault{Method: "CreateMailbox", Kind: outcome.Refused, Code: fault.InvalidMailboxEmail, Times: 1}
-	for _, tt := range []struct {
-		name   string
-		lag    laggingPlatform
-		faults []fake.Fault
+	for _, tc := range []struct {
+		name     string
+		platform laggingPlatform
+		faults   []fake.Fault
 	}{
 		{"the first reads show the removed mailbox", laggingPlatform{staleReads: 3}, nil},
-		{"the platform reports its address as taken", laggingPlatform{currentReads: 1, staleReads: 3}, []fake.Fault{takenFault}},
+		{"the platform reports the address of the removed mailbox as taken", laggingPlatform{currentReads: 1, staleReads: 3}, []fake.Fault{takenFault}},
 		{"the creation returns the removed mailbox", laggingPlatform{currentReads: 1, staleReads: 3, staleCreations: 1}, nil},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
 			m, _ := fx.provisionRemovable(t)
-			tt.lag.MailPlatform, tt.lag.removed = fx.fake, fx.platformMailbox(t, m.Address)
+			tc.platform.MailPlatform, tc.platform.removed = fx.fake, fx.platformMailbox(t, m.Address)
 			_, err := fx.remove(t, m)
 			must(t, err)
-			fx.Platform = &tt.lag
-			for _, f := range tt.faults {
+			fx.Platform = &tc.platform
+			for _, f := range tc.faults {
 				fx.fake.Fail(f)
 			}
 			got, err := fx.provision(t.Context(), m.Address)
@@ -238,14 +238,14 @@ func TestRemovedMailboxIsCreatedAgain(t *testing.T) {
 		fx := newFixture(t)
 		fx.Pause, fx.Timeout = time.Second, 10*time.Second
 		m, _ := fx.provisionRemovable(t)
-		lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, m.Address), staleReads: 1000}
+		platform := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, m.Address), staleReads: 1000}
 		_, err := fx.remove(t, m)
 		must(t, err)
-		fx.Platform = lag
+		fx.Platform = platform
 		_, err = fx.provision(t.Context(), m.Address)
 		requireRefusal(t, err, fault.ProviderTimeout)
 		fx.requireComplete(t, 1)
-		lag.staleReads = 0
+		platform.staleReads = 0
 		_, err = fx.provision(t.Context(), m.Address)
 		must(t, err)
 		fx.requireComplete(t, 2)
@@ -262,16 +262,17 @@ func (fx *fixture) forgetObjectID(t *testing.T, m mailbox.Mailbox) mailbox.Mailb
 }
 
 // TestRemovalWithoutAnObjectIDNeedsACurrentRead removes a new mailbox whose object id is not stored
-// yet. Replicas of the platform may hide this mailbox, or still show a removed one at its address.
+// yet. Replicas of the platform may hide this mailbox, or still show a removed mailbox with the same
+// address.
 func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
 	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	inFakeTime(t, "the first read finds no mailbox", func(t *testing.T) {
 		fx := newFixture(t)
 		m, _ := fx.provisionRemovable(t)
 		fx.forgetObjectID(t, m)
-		oneMiss := missFault
-		oneMiss.Times = 1
-		fx.fake.Fail(oneMiss)
+		firstMiss := missFault
+		firstMiss.Times = 1
+		fx.fake.Fail(firstMiss)
 		_, err := fx.remove(t, m)
 		must(t, err)
 		fx.requireComplete(t, 1)
@@ -302,14 +303,14 @@ func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
 	inFakeTime(t, "the first read shows a removed mailbox", func(t *testing.T) {
 		fx := newFixture(t)
 		removed, _ := fx.provisionRemovable(t)
-		lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
+		platform := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
 		_, err := fx.remove(t, removed)
 		must(t, err)
 		_, err = fx.provision(t.Context(), removed.Address)
 		must(t, err)
 		m := fx.forgetObjectID(t, fx.storedMailboxes(t)[0])
-		lag.staleReads = 1
-		fx.Platform = lag
+		platform.staleReads = 1
+		fx.Platform = platform
 		_, err = fx.remove(t, m)
 		must(t, err)
 		fx.requireComplete(t, 1)
@@ -320,7 +321,7 @@ func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
 // The mailbox is new, but its row is older than observation.ReplicaLag. Replicas of the platform
 // hide the mailbox.
 func TestRemovalFindsAMailboxThatALaterRequestCreated(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		prepare func(*testing.T, *fixture) // leaves a row without a mailbox at the platform
 	}{
@@ -339,10 +340,10 @@ func TestRemovalFindsAMailboxThatALaterRequestCreated(t *testing.T) {
 			fx.discover(t, fx.Now())
 		}},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			fx.Pause, fx.Timeout, fx.Connections = time.Second, 10*time.Second, &endedConnections{}
-			tt.prepare(t, fx)
+			fx.Pause, fx.Timeout, fx.Connections = time.Second, 10*time.Second, &connectionsRecorder{}
+			tc.prepare(t, fx)
 			time.Sleep(observation.ReplicaLag)
 			_, err := fx.provision(t.Context(), "ann@"+zone)
 			must(t, err)
@@ -367,13 +368,13 @@ func TestLostRenameDoesNotTrustARemovedMailbox(t *testing.T) {
 	name := "New"
 	_, err := fx.Update(t.Context(), fx.account.ID, guid, removed.ID, Change{DisplayName: &name})
 	must(t, err)
-	lag := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
+	platform := &laggingPlatform{MailPlatform: fx.fake, removed: fx.platformMailbox(t, removed.Address)}
 	_, err = fx.remove(t, removed)
 	must(t, err)
 	_, err = fx.provision(t.Context(), removed.Address)
 	must(t, err)
-	lag.staleReads = 1
-	fx.Platform = lag
+	platform.staleReads = 1
+	fx.Platform = platform
 	fx.fake.Fail(fake.Fault{Method: "Rename", Kind: outcome.Unknown, Times: 1})
 	_, err = fx.Update(t.Context(), fx.account.ID, guid, fx.storedMailboxes(t)[0].ID, Change{DisplayName: &name})
 	requireRefusal(t, err, fault.ProviderTimeout)
