@@ -5,6 +5,7 @@ package operator
 import (
 	"bytes"
 	"database/sql"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,11 +19,11 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestCloseWarnsOfRemainingRulesAlthoughEventsRemain checks that `account close` names the
+// TestCloseWarnsOfRemainingRulesIfItCannotDeleteTheEvents checks that `account close` names the
 // remaining rules even if the events of the closed account cannot be deleted. A second `account
 // close` cannot name the rules, because the tenants are released. No mail platform is set, so the
 // rule remains.
-func TestCloseWarnsOfRemainingRulesAlthoughEventsRemain(t *testing.T) {
+func TestCloseWarnsOfRemainingRulesIfItCannotDeleteTheEvents(t *testing.T) {
 	const id = tenant.GUID("11111111-1111-4111-8111-111111111111")
 	file := filepath.Join(t.TempDir(), "tenantry.db")
 	store := apptest.OpenStore(t, "sqlite://"+file)
@@ -36,6 +37,7 @@ func TestCloseWarnsOfRemainingRulesAlthoughEventsRemain(t *testing.T) {
 	apptest.Must(t, err)
 	defer func() { _ = db.Close() }()
 
+	// The deletion of the events fails without this table.
 	_, err = db.ExecContext(t.Context(), "ALTER TABLE enforcement_counts RENAME TO renamed")
 	apptest.Must(t, err)
 	stderr, err := closeAccount(t, file)
@@ -43,12 +45,12 @@ func TestCloseWarnsOfRemainingRulesAlthoughEventsRemain(t *testing.T) {
 		t.Errorf("got the error %v, want that the account is closed, and a fix", err)
 	}
 	if want := sendlimit.RuleName(sendlimit.TenantWide); !strings.Contains(stderr, "these mail flow rules may still exist in tenant "+string(id)) || !strings.Contains(stderr, want) {
-		t.Errorf("no warning names the rule %s:\n%s", want, stderr)
+		t.Errorf("no warning names the tenant %s and the rule %s:\n%s", id, want, stderr)
 	}
 	_, err = db.ExecContext(t.Context(), "ALTER TABLE renamed RENAME TO enforcement_counts")
 	apptest.Must(t, err)
 	if stderr, err := closeAccount(t, file); err != nil {
-		t.Errorf("the repetition: %v\n%s", err, stderr)
+		t.Errorf("the second `account close`: got %v, want no error\n%s", err, stderr)
 	}
 	if closed, err := store.FindAccount(t.Context(), string(account.ID)); err != nil || closed.Status() != access.StatusClosed {
 		t.Errorf("got the account %+v, %v, want a closed account", closed, err)
@@ -61,8 +63,8 @@ func closeAccount(t *testing.T, file string) (stderr string, err error) {
 	t.Helper()
 	cmd := closeCommand()
 	settings.Config{}.AddFlags(cmd.Flags())
-	var out, errOut bytes.Buffer
-	cmd.SetOut(&out)
+	var errOut bytes.Buffer
+	cmd.SetOut(io.Discard)
 	cmd.SetErr(&errOut)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs([]string{"--account", "ann@example.com", "--yes", "--data-dir", filepath.Dir(file), "--plugin-dir", t.TempDir()})

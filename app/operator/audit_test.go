@@ -9,7 +9,7 @@ import (
 
 func TestSinceAcceptsDatesTimesAndDurations(t *testing.T) {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		raw   string
 		want  time.Time
 		valid bool
@@ -24,8 +24,8 @@ func TestSinceAcceptsDatesTimesAndDurations(t *testing.T) {
 		{"2026-11-31", time.Time{}, false},
 		{"20.11.2026", time.Time{}, false},
 	} {
-		if got, err := parseSince(tt.raw, now); !got.Equal(tt.want) || (err == nil) != tt.valid {
-			t.Errorf("%q: got %v, %v", tt.raw, got, err)
+		if got, err := parseSince(tc.raw, now); !got.Equal(tc.want) || (err == nil) != tc.valid {
+			t.Errorf("%q: got %v, %v, want %v and valid %t", tc.raw, got, err, tc.want, tc.valid)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// verifyOutput runs `audit verify` and returns its output and its error.
-func verifyOutput(t *testing.T, args ...string) (string, error) {
+// runAuditVerify runs `audit verify` and returns its output and its error.
+func runAuditVerify(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := auditVerifyCommand()
 	var out bytes.Buffer
@@ -27,41 +27,41 @@ func verifyOutput(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestAuditVerifyProvesAFile(t *testing.T) {
+func TestAuditVerifyFindsChangesOfAFile(t *testing.T) {
 	var lines []string
-	last := audit.Entry{Hash: audit.Anchor}
+	lastEntry := audit.Entry{Hash: audit.Anchor}
 	for range 3 {
-		next, err := audit.Entry{ID: "id", Actor: audit.Actor{Type: audit.Key}, Action: "add-domain", Outcome: audit.Succeeded}.Link(last.Sequence, last.Hash)
+		entry, err := audit.Entry{ID: "id", Actor: audit.Actor{Type: audit.Key}, Action: "add-domain", Outcome: audit.Succeeded}.Link(lastEntry.Sequence, lastEntry.Hash)
 		apptest.Must(t, err)
-		line, err := next.Line()
+		line, err := entry.Line()
 		apptest.Must(t, err)
-		lines, last = append(lines, string(line)+"\n"), next
+		lines, lastEntry = append(lines, string(line)+"\n"), entry
 	}
 	export := strings.Join(lines, "")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, content string
 		flags         []string
 		wantExit      int
 		wantText      string
 	}{
-		{"an unchanged export", export, nil, 0, last.Hash},
-		{"the last hash of the export", export, []string{"--last-hash", last.Hash}, 0, last.Hash},
-		{"a missing last entry", lines[0] + lines[1], []string{"--last-hash", last.Hash}, cli.ExitRefused, "the last entry of "},
+		{"an unchanged export", export, nil, 0, lastEntry.Hash},
+		{"the last hash of the export", export, []string{"--last-hash", lastEntry.Hash}, 0, lastEntry.Hash},
+		{"a missing last entry", lines[0] + lines[1], []string{"--last-hash", lastEntry.Hash}, cli.ExitRefused, "the last entry of "},
 		{"a changed entry", strings.Replace(export, "add-domain", "get-domain", 1), nil, cli.ExitRefused, "line 1: hash is not the hash of the entry"},
 		{"a missing entry", lines[0] + lines[2], nil, cli.ExitRefused, "line 2: the entry 3 follows the entry 1"},
 		{"an empty file", "", nil, cli.ExitRefused, " has no entries"},
 	} {
 		file := filepath.Join(t.TempDir(), "audit.jsonl")
-		apptest.Must(t, os.WriteFile(file, []byte(tt.content), 0o600))
-		out, err := verifyOutput(t, append(tt.flags, file)...)
+		apptest.Must(t, os.WriteFile(file, []byte(tc.content), 0o600))
+		out, err := runAuditVerify(t, append(tc.flags, file)...)
 		if err != nil {
 			out += err.Error()
 		}
-		if cli.ExitCode(err) != tt.wantExit || !strings.Contains(out, tt.wantText) {
-			t.Errorf("%s: exit code %d, want %d\n%s", tt.name, cli.ExitCode(err), tt.wantExit, out)
+		if cli.ExitCode(err) != tc.wantExit || !strings.Contains(out, tc.wantText) {
+			t.Errorf("%s: got the exit code %d, want %d with %q in\n%s", tc.name, cli.ExitCode(err), tc.wantExit, tc.wantText, out)
 		}
 	}
-	if _, err := verifyOutput(t, filepath.Join(t.TempDir(), "missing")); cli.ExitCode(err) != cli.ExitExternal {
-		t.Errorf("a missing file: %v, want an error with the exit code 4", err)
+	if _, err := runAuditVerify(t, filepath.Join(t.TempDir(), "missing")); cli.ExitCode(err) != cli.ExitExternal {
+		t.Errorf("a missing file: got %v, want an error with the exit code %d", err, cli.ExitExternal)
 	}
 }

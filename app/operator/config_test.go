@@ -48,7 +48,7 @@ func TestMisplacedSecretsOfProvidersAreNotShown(t *testing.T) {
 	described := map[string]wire.Description{"acme": {Fields: []wire.Field{
 		{Name: "api_key", Secret: true, Account: true}, {Name: "signature", Secret: true, Account: true}, {Name: "region"},
 	}}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name         string
 		descriptions map[string]wire.Description
 		want         map[string]string
@@ -60,13 +60,13 @@ func TestMisplacedSecretsOfProvidersAreNotShown(t *testing.T) {
 			"api_key": redacted, "signature": "s3cret", "credential": redacted, "api_key_file": "/path", "region": "eu",
 		}},
 	} {
-		rows := providerRows(reading, tt.descriptions)
-		if len(rows) != len(tt.want) {
-			t.Errorf("%s: got the rows %+v, want %d", tt.name, rows, len(tt.want))
+		rows := providerRows(reading, tc.descriptions)
+		if len(rows) != len(tc.want) {
+			t.Errorf("%s: got the rows %+v, want %d", tc.name, rows, len(tc.want))
 		}
 		for _, row := range rows {
-			if name := strings.TrimPrefix(row.Name, "providers.acme."); row.Value != tt.want[name] {
-				t.Errorf("%s: %s is shown as %q, want %q", tt.name, name, row.Value, tt.want[name])
+			if name := strings.TrimPrefix(row.Name, "providers.acme."); row.Value != tc.want[name] {
+				t.Errorf("%s: %s is shown as %q, want %q", tc.name, name, row.Value, tc.want[name])
 			}
 		}
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/tenantry/tenantry/app/apptest"
 )
 
-// TestBoundThatIsEmptyIsRefused passes an empty value to each flag of the bounds, as a script does
+// TestEmptyBoundsAreRefused passes an empty value to each flag of the bounds, as a script does
 // that passes an empty variable. The key must not be created without the bound.
-func TestBoundThatIsEmptyIsRefused(t *testing.T) {
+func TestEmptyBoundsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"expires", "scope", "tenant", "cidr"} {
+	for _, flag := range []string{"expires", "scope", "tenant", "cidr"} {
 		cmd, flags := &cobra.Command{}, boundsFlags{}
 		flags.addFlags(cmd)
-		apptest.Must(t, cmd.ParseFlags([]string{"--" + name, ""}))
-		if b, err := flags.bounds(cmd, time.Now()); err == nil || !strings.Contains(err.Error(), "--"+name) {
-			t.Errorf("--%s with an empty value: got %+v, %v, want an error that names the flag", name, b, err)
+		apptest.Must(t, cmd.ParseFlags([]string{"--" + flag, ""}))
+		if b, err := flags.bounds(cmd, time.Now()); err == nil || !strings.Contains(err.Error(), "--"+flag) {
+			t.Errorf("--%s with an empty value: got %+v, %v, want an error that names the flag", flag, b, err)
 		}
 	}
 	cmd, flags := &cobra.Command{}, boundsFlags{}
