@@ -38,7 +38,7 @@ const (
 // would hide the method Domains.
 type domains = ports.Domains
 
-// oneDomain is a store with one domain.
+// oneDomain is a store with one domain. If err is set, ChangeDomain fails with err.
 type oneDomain struct {
 	domains
 	stored domain.Domain
@@ -74,16 +74,16 @@ func newReconciler(t *testing.T, setup fake.Setup) (*Reconciler, *fake.Platform,
 }
 
 func TestReconcileDomainRunsAllStepsWithinItsTimeout(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name            string
 		setup           fake.Setup
 		mailServerReady bool
 		fault           fake.Fault
 		want            fault.Code // the zero Code if ReconcileDomain succeeds
 		wantMail        bool       // whether MailReady is true afterwards
-		wantSigning     bool
+		wantSigning     bool       // whether the domain has DKIM records afterwards
 	}{
-		{name: "everything exists at once", mailServerReady: true, wantMail: true, wantSigning: true},
+		{name: "all changes are visible at once", mailServerReady: true, wantMail: true, wantSigning: true},
 		{name: "the bootstrap is not ready", mailServerReady: false},
 		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{CallsUntilListed: 3}}, mailServerReady: true, wantMail: true, wantSigning: true},
 		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServerReady: true},
@@ -94,26 +94,26 @@ func TestReconcileDomainRunsAllStepsWithinItsTimeout(t *testing.T) {
 		{name: "the answer of the platform is broken", mailServerReady: true, fault: fake.Fault{Method: "MailDomains", Kind: outcome.Broken}, want: fault.ProviderError},
 		{name: "access is denied", mailServerReady: true, fault: fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied}, want: fault.AccessDenied},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
-			reconciler, platform, store := newReconciler(t, tt.setup)
+		inFakeTime(t, tc.name, func(t *testing.T) {
+			reconciler, platform, store := newReconciler(t, tc.setup)
 			reconciler.Timeout = 300 * time.Millisecond
-			if tt.fault.Kind != 0 {
-				platform.Fail(tt.fault)
+			if tc.fault.Kind != 0 {
+				platform.Fail(tc.fault)
 			}
-			d, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, tt.mailServerReady)
-			if tt.want == (fault.Code{}) {
+			d, err := reconciler.ReconcileDomain(t.Context(), "owner", store.stored, tc.mailServerReady)
+			if tc.want == (fault.Code{}) {
 				must(t, err)
-			} else if !errors.Is(err, tt.want) {
-				t.Fatalf("got %v, want %s", err, tt.want.Name)
+			} else if !errors.Is(err, tc.want) {
+				t.Fatalf("got %v, want %s", err, tc.want.Name)
 			}
-			if d.MailReady != tt.wantMail || (d.Signing.Selector1.Content != "") != tt.wantSigning {
-				t.Fatalf("the domain is accepted: %v, want %v; the signing is %+v, want records: %v", d.MailReady, tt.wantMail, d.Signing, tt.wantSigning)
+			if d.MailReady != tc.wantMail || (d.Signing.Selector1.Content != "") != tc.wantSigning {
+				t.Fatalf("got MailReady %t and the signing %+v, want MailReady %t and DKIM records %t", d.MailReady, d.Signing, tc.wantMail, tc.wantSigning)
 			}
-			if tt.want == (fault.Code{}) && (len(d.Service) == 0 || len(d.Verification) == 0 || !d.Status.VerificationSeen) {
-				t.Fatalf("records or DNS are not read: %+v", d)
+			if tc.want == (fault.Code{}) && (len(d.Service) == 0 || len(d.Verification) == 0 || !d.Status.VerificationSeen) {
+				t.Fatalf("got the domain %+v, want its records and its DNS status", d)
 			}
 			if store.stored.MailReady != d.MailReady || store.stored.CheckedAt.IsZero() {
-				t.Fatalf("the result is not stored: %+v", store.stored)
+				t.Fatalf("stored is %+v, want MailReady %t and the time of the check", store.stored, d.MailReady)
 			}
 		})
 	}
@@ -133,8 +133,8 @@ func TestReconcileDomainReadsBeforeItWrites(t *testing.T) {
 			t.Fatalf("MailReady is %v after %d calls of EnableMail, want true after 1", d.MailReady, platform.Calls("EnableMail"))
 		}
 	}
-	if n := platform.Calls("MailDomains"); n != 3 { // before and after the write, and in the second ReconcileDomain
-		t.Errorf("the accepted domains were read %d times, want 3", n)
+	if reads := platform.Calls("MailDomains"); reads != 3 { // before and after the write, and in the second ReconcileDomain
+		t.Errorf("the accepted domains were read %d times, want 3", reads)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestSetUpMailEnablesTheServiceOfAnAcceptedDomain(t *testing.T) {
 	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	store.stored.MailReady = true
 	if _, err := reconciler.SetUpMail(t.Context(), "", store.stored, true); outcome.KindOf(err) != outcome.NotReady || platform.Effects("EnableMail") != 1 {
-		t.Fatalf("got %v after %d writes, want the records to be missing after one write", err, platform.Effects("EnableMail"))
+		t.Fatalf("got %v after %d effects of EnableMail, want not_ready because of the missing records after 1", err, platform.Effects("EnableMail"))
 	}
 	d, err := reconciler.SetUpMail(t.Context(), "", store.stored, true)
 	must(t, err)
@@ -171,7 +171,7 @@ func TestReconcileDomainKeepsConcurrentChanges(t *testing.T) {
 	d, err := reconciler.ReconcileDomain(t.Context(), "owner", loaded, true)
 	must(t, err)
 	if !d.Default || !store.stored.Default || !store.stored.MailReady {
-		t.Fatalf("a concurrent change is lost: %+v", store.stored)
+		t.Fatalf("stored is %+v, want Default of the concurrent change and MailReady", store.stored)
 	}
 }
 
@@ -190,63 +190,65 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	platform.DNS.FailReads("no_authoritative_answer")
 	got := reconciler.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
-		t.Fatalf("an incomplete read changed the status: %+v", got)
+		t.Fatalf("after an incomplete read, the domain is %+v, want the status %+v and the time of the read", got, d.Status)
 	}
 }
 
+// TestAFlattenedSelectorIsPublished checks a selector whose DNS provider answers with the TXT record
+// of the CNAME's target. The selector counts as published if the target has the same TXT record.
 func TestAFlattenedSelectorIsPublished(t *testing.T) {
 	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	d := store.stored
 	d.Signing.Selector1 = dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + d.Name, Content: "key." + d.Name}
-	for key, want := range map[string]string{"v=DKIM1; p=abc": dns.DKIMPartial, "v=DKIM1; p=other": dns.Missing} {
+	for keyOfTarget, want := range map[string]string{"v=DKIM1; p=abc": dns.DKIMPartial, "v=DKIM1; p=other": dns.Missing} {
 		platform.DNS.Publish(d.Name,
 			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + d.Name, Content: "v=DKIM1; p=abc", TTL: 300},
-			dns.Record{Type: dns.TXT, Name: "key." + d.Name, Content: key, TTL: 300})
+			dns.Record{Type: dns.TXT, Name: "key." + d.Name, Content: keyOfTarget, TTL: 300})
 		if got := reconciler.WithCurrentDNS(t.Context(), "", d).Status.DKIM; got != want {
-			t.Errorf("%s: got %q, want %q", key, got, want)
+			t.Errorf("with %q at the target: got the DKIM status %q, want %q", keyOfTarget, got, want)
 		}
 	}
 }
 
 func TestRunRepeatsByOutcome(t *testing.T) {
-	errInternal := errors.New("not a provider's answer")
-	for _, tt := range []struct {
-		name  string
-		err   error
-		tries int // 0 if Run repeats until its context ends
+	errInternal := errors.New("an error that does not come from the provider")
+	for _, tc := range []struct {
+		name      string
+		err       error // of each call
+		wantTries int   // without a maximum of the policy; 0 if Run repeats until its context ends
 	}{
 		{"a call that succeeds", nil, 1},
 		{"a refused call", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
 		{"a throttled call", &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}, 1},
 		{"a platform that is down", &outcome.Error{Kind: outcome.Down}, 1},
-		{"an error of tenantry itself", errInternal, 1},
+		{"an error that does not come from the provider", errInternal, 1},
 		{"a broken answer", &outcome.Error{Kind: outcome.Broken}, 3},
 		{"a platform that is not ready", &outcome.Error{Kind: outcome.NotReady}, 0},
 		{"an unknown outcome", &outcome.Error{Kind: outcome.Unknown}, 0},
 		{"a call whose deadline is exceeded", context.DeadlineExceeded, 0},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			for _, policy := range []RetryPolicy{{Pause: time.Millisecond}, {Tries: 2, Pause: time.Millisecond}, Once} {
-				tries, want := 0, tt.tries
-				if policy.Tries > 0 && (want == 0 || want > policy.Tries) {
-					want = policy.Tries
+				tries, wantTries := 0, tc.wantTries
+				if policy.Tries > 0 && (wantTries == 0 || wantTries > policy.Tries) {
+					wantTries = policy.Tries
 				}
 				err := Run(ctx, policy, func(ctx context.Context) error {
 					tries++
 					if _, hasDeadline := ctx.Deadline(); !hasDeadline {
 						t.Error("the call has no deadline")
 					}
-					return tt.err
+					return tc.err
 				}, nil)
-				if want > 0 && tries != want || want == 0 && tries < 2 {
-					t.Fatalf("%+v: %d tries, want %d", policy, tries, want)
+				if wantTries > 0 && tries != wantTries || wantTries == 0 && tries < 2 {
+					t.Fatalf("%+v: %d tries, want %d (0: until the context ends)", policy, tries, wantTries)
 				}
-				if (err == nil) != (tt.err == nil) || errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("Run returned %v for a call that returns %v", err, tt.err)
+				if (err == nil) != (tc.err == nil) || errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("Run returned %v, want the error of the call: %v", err, tc.err)
 				}
-				ctx = t.Context() // the other policies end by their number of tries
+				ctx = t.Context() // the next policies end by their number of tries
 			}
 		})
 	}
@@ -259,13 +261,13 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 	unanswered := &outcome.Error{Kind: outcome.Unknown, Cause: "unanswered"}
 	down := &outcome.Error{Kind: outcome.Down}
 	notFound, found := errors.New("not found"), errors.New("found")
-	for _, tt := range []struct {
-		name   string
-		policy RetryPolicy
-		calls  []error
-		checks []error // notFound, found, or the error of the check
-		want   error
-		trace  string // C for each call, R for each check, which reads
+	for _, tc := range []struct {
+		name         string
+		policy       RetryPolicy
+		callResults  []error
+		checkResults []error // notFound, found, or the error of the check
+		want         error
+		wantTrace    string // C for each call, R (read) for each check
 	}{
 		{"the check finds the effect", RetryPolicy{}, []error{lostAnswer}, []error{found}, nil, "CR"},
 		{"the check finds no effect", RetryPolicy{}, []error{lostAnswer, nil}, []error{notFound}, nil, "CRC"},
@@ -278,30 +280,31 @@ func TestRunChecksBeforeItRepeats(t *testing.T) {
 			&outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken, Cause: "last"},
 		}, []error{notFound, notFound, notFound}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CRCRCR"},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			trace := ""
-			next := func(step string, errs *[]error) (err error) {
+			nextResult := func(step string, results *[]error) (err error) {
 				trace += step
-				err, *errs = (*errs)[0], (*errs)[1:]
+				err, *results = (*results)[0], (*results)[1:]
 				return err
 			}
-			err := Run(t.Context(), tt.policy,
-				func(context.Context) error { return next("C", &tt.calls) },
+			err := Run(t.Context(), tc.policy,
+				func(context.Context) error { return nextResult("C", &tc.callResults) },
 				func(context.Context) (bool, error) {
-					switch err := next("R", &tt.checks); err {
+					switch err := nextResult("R", &tc.checkResults); err {
 					case notFound, found:
 						return err == found, nil
 					default:
 						return false, err
 					}
 				})
-			if trace != tt.trace || !sameError(err, tt.want) {
-				t.Fatalf("%s ended with %v, want %s and %v", trace, err, tt.trace, tt.want)
+			if trace != tc.wantTrace || !sameError(err, tc.want) {
+				t.Fatalf("the steps %s ended with %v, want %s and %v", trace, err, tc.wantTrace, tc.want)
 			}
 		})
 	}
 }
 
+// sameError reports whether two errors are both nil or have the same text.
 func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
@@ -325,14 +328,14 @@ func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
 // TestRunWaitsOutAThrottle checks that Run waits for as long as the provider demands, if the policy
 // allows the wait and enough time is left.
 func TestRunWaitsOutAThrottle(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		demanded time.Duration
-		tries    int
+	for _, tc := range []struct {
+		name      string
+		demanded  time.Duration // the wait that the provider demands
+		wantTries int
 	}{
-		{"there is time", 2 * time.Second, 2}, {"there is no time", 6 * time.Second, 1}, {"no wait is known", 0, 1},
+		{"the wait leaves the reserve of 5 s", 2 * time.Second, 2}, {"the wait leaves less", 6 * time.Second, 1}, {"the provider names no wait", 0, 1},
 	} {
-		inFakeTime(t, tt.name, func(t *testing.T) {
+		inFakeTime(t, tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			policy := Once
@@ -340,15 +343,15 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 			start, tries := time.Now(), 0
 			err := Run(ctx, policy, func(context.Context) error {
 				if tries++; tries == 1 {
-					return &outcome.Error{Kind: outcome.Throttled, RetryAfter: tt.demanded}
+					return &outcome.Error{Kind: outcome.Throttled, RetryAfter: tc.demanded}
 				}
 				return nil
 			}, nil)
-			if tries != tt.tries || (err == nil) != (tt.tries == 2) {
-				t.Fatalf("%d tries end with %v, want %d tries", tries, err, tt.tries)
+			if tries != tc.wantTries || (err == nil) != (tc.wantTries == 2) {
+				t.Fatalf("%d tries end with %v, want %d tries, and no error after 2", tries, err, tc.wantTries)
 			}
-			if elapsed := time.Since(start); tries == 2 && elapsed != tt.demanded {
-				t.Fatalf("Run waited %s, want %s", elapsed, tt.demanded)
+			if elapsed := time.Since(start); tries == 2 && elapsed != tc.demanded {
+				t.Fatalf("Run waited %s, want %s", elapsed, tc.demanded)
 			}
 		})
 	}
@@ -383,23 +386,24 @@ func TestStoreThatDoesNotAnswerIsUnavailable(t *testing.T) {
 	})
 }
 
-// TestReadOfARevokedConsentEndsAtTheDeadline checks a read of the profile that gets no answer. The
-// read ends at the caller's deadline, and nothing is stored.
-func TestReadOfARevokedConsentEndsAtTheDeadline(t *testing.T) {
+// TestRecordIfRevokedEndsAtTheDeadline checks a read of the profile that gets no answer. The read
+// ends at the caller's deadline. Nothing is stored: a Consent without a store would panic.
+func TestRecordIfRevokedEndsAtTheDeadline(t *testing.T) {
+	const timeout = 5 * time.Second
 	synctest.Test(t, func(t *testing.T) {
 		platform := fake.New()
 		platform.Connect(guid, fake.Setup{})
 		gate := platform.Hold("Profile")
 		go func() { <-gate.Arrived() }()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		began := time.Now()
 		denied := fault.AccessDenied.With("denied")
 		if err := (Consent{Platform: platform, Now: time.Now}).RecordIfRevoked(ctx, "owner", guid, denied); err != denied {
 			t.Errorf("got %v, want %v", err, denied)
 		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("the read took %v, want 5s", took)
+		if took := time.Since(began); took != timeout {
+			t.Errorf("the read took %s, want %s", took, timeout)
 		}
 	})
 }

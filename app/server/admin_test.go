@@ -21,18 +21,18 @@ func TestMetricsHaveExemplarsOnlyInOpenMetrics(t *testing.T) {
 	registry.MustRegister(histogram)
 	histogram.(prometheus.ExemplarObserver).ObserveWithExemplar(0.1, prometheus.Labels{"trace_id": "abc"})
 	scrape := func(accept string) string {
-		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil)
-		r.Header.Set("Accept", accept)
-		adminHandler(&wiring.Service{Metrics: registry}).ServeHTTP(w, r)
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "took_seconds_count 1\n") {
-			t.Errorf("%d: %s", w.Code, w.Body)
+		recorder, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil)
+		request.Header.Set("Accept", accept)
+		adminHandler(&wiring.Service{Metrics: registry}).ServeHTTP(recorder, request)
+		if recorder.Code != http.StatusOK || !strings.Contains(recorder.Body.String(), "took_seconds_count 1\n") {
+			t.Errorf("Accept %s: got the status %d, want 200 and one observation in\n%s", accept, recorder.Code, recorder.Body)
 		}
-		return w.Body.String()
+		return recorder.Body.String()
 	}
 	if got := scrape("application/openmetrics-text;version=1.0.0"); !strings.Contains(got, ` # {trace_id="abc"} 0.1`) {
-		t.Errorf("no exemplar: %s", got)
+		t.Errorf("OpenMetrics without the exemplar:\n%s", got)
 	}
 	if got := scrape("*/*"); strings.Contains(got, "trace_id") {
-		t.Errorf("plain text has exemplars: %s", got)
+		t.Errorf("plain text with an exemplar:\n%s", got)
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestServersLimitConnections opens two connections from one address, which may have only half of
-// Max. The server closes the second connection, because the first has a request in progress.
-func TestServersLimitConnections(t *testing.T) {
+// TestAnAddressMayHaveHalfOfTheConnections opens two connections from one address at a limit of two.
+// The server closes the second connection, because the first has a request in progress.
+func TestAnAddressMayHaveHalfOfTheConnections(t *testing.T) {
 	listener, err := Listen(t.Context(), "127.0.0.1:0")
 	apptest.Must(t, err)
 	arrived, release := make(chan struct{}), make(chan struct{})
-	running := startServer(t.Context(), listener, nil, &httpapi.ConnectionLimit{Max: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	limitedServer := startServer(t.Context(), listener, nil, &httpapi.ConnectionLimit{Max: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived <- struct{}{}
 		<-release
 	}), slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		close(release)
-		_ = running.server.Close()
+		_ = limitedServer.server.Close()
 	})
 	sendRequest := func() (closed <-chan struct{}) {
 		t.Helper()
@@ -50,19 +50,19 @@ func TestServersLimitConnections(t *testing.T) {
 	}
 	select {
 	case <-arrived:
-		t.Error("a connection beyond the limit is served")
+		t.Error("the second connection is served, want it closed")
 	case <-sendRequest():
 	}
 }
 
-// TestConnectionsLeaveFiles checks that at most half of the files that the process may open are
-// used for connections.
-func TestConnectionsLeaveFiles(t *testing.T) {
-	s := &wiring.Service{Log: slog.New(slog.DiscardHandler), APIConnections: &httpapi.ConnectionLimit{}}
+// TestConnectionsUseAtMostHalfOfTheOpenFiles checks that a higher max_connections is reduced to half
+// of the files that the process may open.
+func TestConnectionsUseAtMostHalfOfTheOpenFiles(t *testing.T) {
+	service := &wiring.Service{Log: slog.New(slog.DiscardHandler), APIConnections: &httpapi.ConnectionLimit{}}
 	for setting, want := range map[int]int{2: 2, maxOpenFiles(): maxOpenFiles() / 2} {
-		s.APIConnections.Max = setting
-		if got := maxConnections(s); got != want {
-			t.Errorf("max_connections %d: %d connections, want %d", setting, got, want)
+		service.APIConnections.Max = setting
+		if got := maxConnections(service); got != want {
+			t.Errorf("max_connections %d: got %d connections, want %d", setting, got, want)
 		}
 	}
 }
