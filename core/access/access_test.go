@@ -30,23 +30,23 @@ func TestPlansHaveThePublishedLimits(t *testing.T) {
 	}
 }
 
-func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
+func TestAPlanLimitsTheTenantsOfItsAccount(t *testing.T) {
 	account := access.Account{Active: true, Plan: access.Plan{TenantSlots: 2}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
-		got  error
+		got  error // of the check
 		want error
 	}{
-		{"an active account passes", account.CheckActive(), nil},
+		{"an active account is allowed", account.CheckActive(), nil},
 		{"an inactive account is refused", access.Account{}.CheckActive(), fault.NoAPIPlan},
 		{"a tenant may take the last slot", account.CheckFreeSlot(1), nil},
 		{"no tenant may be connected beyond the slots", account.CheckFreeSlot(2), fault.TenantLimitReached},
 		{"an account at its limit may add to its tenants", account.CheckMayGrow(2), nil},
 		{"an account above its limit may not add to its tenants", account.CheckMayGrow(3), fault.TenantLimitReached},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if !errors.Is(tt.got, tt.want) {
-				t.Fatalf("got %v, want %v", tt.got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if !errors.Is(tc.got, tc.want) {
+				t.Fatalf("got %v, want %v", tc.got, tc.want)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestAPlanLimitsWhatItsAccountMayDo(t *testing.T) {
 
 func TestOnlyClosedAccountsFailCheckOpen(t *testing.T) {
 	closedAt := time.Unix(1, 0)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name        string
 		account     access.Account
 		wantStatus  access.Status
@@ -65,9 +65,9 @@ func TestOnlyClosedAccountsFailCheckOpen(t *testing.T) {
 		{"a closed account cannot be changed", access.Account{ClosedAt: closedAt}, access.StatusClosed, fault.AccountClosed},
 		{"closed takes precedence over active", access.Account{Active: true, ClosedAt: closedAt}, access.StatusClosed, fault.AccountClosed},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got, err := tt.account.Status(), tt.account.CheckOpen(); got != tt.wantStatus || !errors.Is(err, tt.wantOpenErr) {
-				t.Fatalf("got %s, %v; want %s, %v", got, err, tt.wantStatus, tt.wantOpenErr)
+		t.Run(tc.name, func(t *testing.T) {
+			if got, err := tc.account.Status(), tc.account.CheckOpen(); got != tc.wantStatus || !errors.Is(err, tc.wantOpenErr) {
+				t.Fatalf("got %s, %v; want %s, %v", got, err, tc.wantStatus, tc.wantOpenErr)
 			}
 		})
 	}

@@ -24,8 +24,8 @@ const (
 	tenantTwo = "bbbbbbbb-0000-4000-8000-000000000002"
 )
 
-func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
-	for _, tt := range []struct {
+func TestAScopeAllowsOnlyTheScopesThatItCovers(t *testing.T) {
+	for _, tc := range []struct {
 		granted, required access.Scope
 		want              bool
 	}{
@@ -45,27 +45,27 @@ func TestAScopeAllowsOnlyWhatItNames(t *testing.T) {
 		{"events:read", "events:*", false},
 		{"tenants:read", access.NoScope, true},
 	} {
-		b := access.Bounds{Scopes: []access.Scope{tt.granted}}
-		if got := b.Allows(tt.required); got != tt.want {
-			t.Errorf("%s includes %s: got %t, want %t", tt.granted, tt.required, got, tt.want)
+		bounds := access.Bounds{Scopes: []access.Scope{tc.granted}}
+		if got := bounds.Allows(tc.required); got != tc.want {
+			t.Errorf("Allows(%s) with the scope %s: got %t, want %t", tc.required, tc.granted, got, tc.want)
 		}
-		if err := b.CheckScope(tt.required); (err == nil) != tt.want {
-			t.Errorf("CheckScope(%s) with the scope %s: got %v, want success %t", tt.required, tt.granted, err, tt.want)
+		if err := bounds.CheckScope(tc.required); (err == nil) != tc.want {
+			t.Errorf("CheckScope(%s) with the scope %s: got %v, want success %t", tc.required, tc.granted, err, tc.want)
 		}
 	}
 }
 
 func TestCheckScopeNamesTheMissingScope(t *testing.T) {
 	err := access.Bounds{Scopes: []access.Scope{"tenants:read"}}.CheckScope(access.DNSWrite)
-	var f *fault.Error
-	if !errors.Is(err, fault.InsufficientScope) || !errors.As(err, &f) || f.Values != access.DNSWrite {
+	var refusal *fault.Error
+	if !errors.Is(err, fault.InsufficientScope) || !errors.As(err, &refusal) || refusal.Values != access.DNSWrite {
 		t.Fatalf("got %v, want insufficient_scope with the scope %s", err, access.DNSWrite)
 	}
 }
 
 func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 	everyScope := []string{"*"}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                      string
 		scopes, tenants, networks []string
 		expiresAt                 *time.Time
@@ -91,14 +91,14 @@ func TestNewBoundsNamesTheInvalidField(t *testing.T) {
 		{"the zero time as expiry", everyScope, nil, nil, new(time.Time{}), "expires_at"},
 		{"an expiry in the year 10000", everyScope, nil, nil, new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := access.NewBounds(tt.scopes, tt.tenants, tt.networks, tt.expiresAt, now)
-			if tt.wantField == "" && err == nil {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := access.NewBounds(tc.scopes, tc.tenants, tc.networks, tc.expiresAt, now)
+			if tc.wantField == "" && err == nil {
 				return
 			}
-			var f *fault.Error
-			if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &f) || len(f.Fields) != 1 || f.Fields[0].Name != tt.wantField {
-				t.Fatalf("got %+v, want an error in the field %q", err, tt.wantField)
+			var refusal *fault.Error
+			if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Name != tc.wantField {
+				t.Fatalf("got %+v, want an error in the field %q", err, tc.wantField)
 			}
 		})
 	}
@@ -116,9 +116,9 @@ func TestEquivalentBoundsHaveEqualTexts(t *testing.T) {
 	}
 }
 
-func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
+func TestCheckUseRefusesAddressesThatAreNotAllowedAndExpiredKeys(t *testing.T) {
 	bounded := access.Bounds{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: now}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		bounds access.Bounds
 		from   netip.Addr
@@ -130,10 +130,10 @@ func TestCheckUseRefusesOtherAddressesAndExpiredKeys(t *testing.T) {
 		{"an allowed IPv6 address", bounded, netip.MustParseAddr("2001:db8::9"), now.Add(-1), nil},
 		{"a different address", bounded, netip.MustParseAddr("192.0.3.9"), now.Add(-1), fault.InvalidAPIKey},
 		{"an unknown address", bounded, netip.Addr{}, now.Add(-1), fault.InvalidAPIKey},
-		{"expired", bounded, netip.MustParseAddr("192.0.2.9"), now, fault.InvalidAPIKey},
+		{"an expired key", bounded, netip.MustParseAddr("192.0.2.9"), now, fault.InvalidAPIKey},
 	} {
-		if err := tt.bounds.CheckUse(tt.from, tt.at); !errors.Is(err, tt.want) {
-			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		if err := tc.bounds.CheckUse(tc.from, tc.at); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", tc.name, err, tc.want)
 		}
 	}
 }
@@ -148,12 +148,12 @@ func TestBoundsCoverOnlyEqualOrNarrowerBounds(t *testing.T) {
 		change(&b)
 		return b
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name      string
-		other     access.Bounds
-		wantScope access.Scope // the scope in the error, empty if the bounds are covered
+		checked   access.Bounds
+		wantScope access.Scope // the scope in the error, empty if limited covers the checked bounds
 	}{
-		{"the same", limited, ""},
+		{"the same bounds", limited, ""},
 		{"a narrower scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"tenants:read"} }), ""},
 		{"a scope that is not covered", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"dns:write"} }), "dns:write"},
 		{"every scope", limitedWith(func(b *access.Bounds) { b.Scopes = []access.Scope{"*"} }), "*"},
@@ -166,25 +166,25 @@ func TestBoundsCoverOnlyEqualOrNarrowerBounds(t *testing.T) {
 		{"a later expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = now.Add(2 * time.Hour) }), "keys:write"},
 		{"no expiry", limitedWith(func(b *access.Bounds) { b.ExpiresAt = time.Time{} }), "keys:write"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := limited.CheckCovers(tt.other, access.KeysWrite)
-			var f *fault.Error
-			if errors.As(err, &f) != (tt.wantScope != "") || tt.wantScope != "" && (f.Values != tt.wantScope || f.Code != fault.InsufficientScope) {
-				t.Fatalf("got %+v, want an error with the scope %q", err, tt.wantScope)
+		t.Run(tc.name, func(t *testing.T) {
+			err := limited.CheckCovers(tc.checked, access.KeysWrite)
+			var refusal *fault.Error
+			if errors.As(err, &refusal) != (tc.wantScope != "") || tc.wantScope != "" && (refusal.Values != tc.wantScope || refusal.Code != fault.InsufficientScope) {
+				t.Fatalf("got %+v, want an error with the scope %q", err, tc.wantScope)
 			}
-			if err := access.Unbounded().CheckCovers(tt.other, access.KeysWrite); err != nil {
-				t.Errorf("a key without bounds: %v", err)
+			if err := access.Unbounded().CheckCovers(tc.checked, access.KeysWrite); err != nil {
+				t.Errorf("a key without bounds: got %v, want no error", err)
 			}
 		})
 	}
 }
 
-// TestNetworksCoverTogether checks that several networks of one key can together cover a network of
-// another key.
+// TestNetworksCoverTogether checks that several networks of the creating key can together cover a
+// network of the created key.
 func TestNetworksCoverTogether(t *testing.T) {
-	for _, tt := range []struct {
-		own, other string
-		want       bool
+	for _, tc := range []struct {
+		creator, created string // networks
+		want             bool
 	}{
 		{"192.0.2.0/25 192.0.2.128/25", "192.0.2.0/24", true},
 		{"192.0.2.0/25 192.0.2.128/26 192.0.2.192/26", "192.0.2.0/24", true},
@@ -198,10 +198,10 @@ func TestNetworksCoverTogether(t *testing.T) {
 		{"2001:db8::/128", "2001:db8::/127", false},
 		{"2001:db8::/128", "2001:db8::/32", false},
 	} {
-		own := access.Bounds{Scopes: access.Unbounded().Scopes, Networks: networksOf(t, tt.own)}
-		other := access.Bounds{Scopes: own.Scopes, Networks: networksOf(t, tt.other)}
-		if err := own.CheckCovers(other, access.KeysWrite); (err == nil) != tt.want {
-			t.Errorf("%s covers %s: got %v, want %t", tt.own, tt.other, err, tt.want)
+		creator := access.Bounds{Scopes: access.Unbounded().Scopes, Networks: networksOf(t, tc.creator)}
+		created := access.Bounds{Scopes: creator.Scopes, Networks: networksOf(t, tc.created)}
+		if err := creator.CheckCovers(created, access.KeysWrite); (err == nil) != tc.want {
+			t.Errorf("CheckCovers of %s by %s: got %v, want success %t", tc.created, tc.creator, err, tc.want)
 		}
 	}
 }
@@ -216,6 +216,9 @@ func networksOf(t *testing.T, text string) []netip.Prefix {
 	return b.Networks
 }
 
+// testAddresses are the addresses of random networks. The first two have the same /24 network.
+var testAddresses = []string{"10.1.2.3", "10.1.2.131", "138.1.2.3"}
+
 // drawBounds draws bounds from small sets of values, so that two draws often overlap.
 func drawBounds(t *rapid.T, name string) access.Bounds {
 	b := access.Bounds{
@@ -226,7 +229,7 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 	}
 	if rapid.Bool().Draw(t, name+" has networks") {
 		for range rapid.IntRange(1, 3).Draw(t, name+" networks") {
-			address := rapid.SampledFrom([]string{"10.1.2.3", "10.1.2.131", "138.1.2.3"}).Draw(t, name+" address")
+			address := rapid.SampledFrom(testAddresses).Draw(t, name+" address")
 			bits := rapid.IntRange(0, 32).Draw(t, name+" bits")
 			b.Networks = append(b.Networks, netip.PrefixFrom(netip.MustParseAddr(address), bits).Masked())
 		}
@@ -245,21 +248,21 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 		}
 		for _, scope := range access.KeyScopes() {
 			if created.Allows(scope) && !creator.Allows(scope) {
-				t.Fatalf("%+v has %s, %+v does not", created, scope, creator)
+				t.Fatalf("the created bounds %+v allow the scope %s, the creator's %+v do not", created, scope, creator)
 			}
 		}
 		for _, id := range []tenant.GUID{tenantOne, tenantTwo, "other"} {
 			if created.AllowsTenant(id) && !creator.AllowsTenant(id) {
-				t.Fatalf("%+v sees %s, %+v does not", created, id, creator)
+				t.Fatalf("the created bounds %+v allow the tenant %s, the creator's %+v do not", created, id, creator)
 			}
 		}
 		for bits := range 33 {
-			for _, text := range []string{"10.1.2.3", "10.1.2.131", "138.1.2.3"} {
-				from := netip.PrefixFrom(netip.MustParseAddr(text), bits).Masked().Addr()
+			for _, address := range testAddresses {
+				from := netip.PrefixFrom(netip.MustParseAddr(address), bits).Masked().Addr()
 				for hour := range 5 {
 					at := now.Add(time.Duration(hour) * time.Hour)
 					if created.CheckUse(from, at) == nil && creator.CheckUse(from, at) != nil {
-						t.Fatalf("%+v works from %s at %s, %+v does not", created, from, at, creator)
+						t.Fatalf("the created bounds %+v allow a use from %s at %s, the creator's %+v do not", created, from, at, creator)
 					}
 				}
 			}
@@ -279,8 +282,8 @@ func TestCheckCoversIsReflexiveAndTransitive(t *testing.T) {
 	})
 }
 
-// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation, or
-// the scope of the whole resource instead.
+// TestEveryScopeIsCoveredByItsResource checks that a key can have the scope of each operation, and
+// the scope of the whole resource, which covers it.
 func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 	for _, scope := range access.OperationScopes() {
 		resource, _, _ := strings.Cut(string(scope), ":")
@@ -289,7 +292,7 @@ func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
 			t.Errorf("%s is not covered by %s, or one of them is not in KeyScopes", scope, wholeResource.Scopes[0])
 		}
 	}
-	if n := len(access.KeyScopes()); n != 29 {
-		t.Errorf("KeyScopes has %d scopes, want 29", n)
+	if count := len(access.KeyScopes()); count != 29 {
+		t.Errorf("KeyScopes has %d scopes, want 29", count)
 	}
 }

@@ -19,59 +19,59 @@ import (
 )
 
 func TestBearerTokenRequiresExactlyOneHeader(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		headers []string
 		want    string
 		wantErr error
 	}{
 		{"one key", []string{"Bearer k"}, "k", nil},
-		{"scheme in any case", []string{"bEARER k"}, "k", nil},
-		{"more spaces", []string{"  Bearer   k  "}, "k", nil},
-		{"keeps spaces inside the token", []string{"Bearer a b"}, "a b", nil},
+		{"the scheme in mixed case", []string{"bEARER k"}, "k", nil},
+		{"spaces around the scheme and the token", []string{"  Bearer   k  "}, "k", nil},
+		{"spaces inside the token", []string{"Bearer a b"}, "a b", nil},
 		{"no header", nil, "", fault.InvalidAuthHeader},
-		{"empty header", []string{""}, "", fault.InvalidAuthHeader},
-		{"other scheme", []string{"Basic eDp5"}, "", fault.InvalidAuthHeader},
-		{"no space", []string{"Bearerk"}, "", fault.InvalidAuthHeader},
+		{"an empty header", []string{""}, "", fault.InvalidAuthHeader},
+		{"a different scheme", []string{"Basic eDp5"}, "", fault.InvalidAuthHeader},
+		{"no space after Bearer", []string{"Bearerk"}, "", fault.InvalidAuthHeader},
 		{"a key without the scheme", []string{"tny_live_" + keyDigits}, "", fault.InvalidAuthHeader},
 		{"two headers", []string{"Bearer k", "Bearer k"}, "", fault.InvalidAuthHeader},
 		{"nothing after Bearer", []string{"Bearer"}, "", fault.MissingAPIKey},
 		{"only spaces after Bearer", []string{"Bearer  \t "}, "", fault.MissingAPIKey},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := access.BearerToken(tt.headers)
-			if got != tt.want || !errors.Is(err, tt.wantErr) {
-				t.Fatalf("got %q, %v; want %q, %v", got, err, tt.want, tt.wantErr)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := access.BearerToken(tc.headers)
+			if got != tc.want || !errors.Is(err, tc.wantErr) {
+				t.Fatalf("got %q, %v; want %q, %v", got, err, tc.want, tc.wantErr)
 			}
 		})
 	}
 }
 
-func TestParseKeyRefusesMalformedKeys(t *testing.T) {
-	for _, tt := range []struct {
+func TestParseKeyAcceptsOnlyThePublishedForm(t *testing.T) {
+	for _, tc := range []struct {
 		name, key string
-		want      access.KeyForm
+		want      access.KeyForm // empty if the key is malformed
 	}{
 		{"a live key", "tny_live_" + keyDigits, access.Live},
 		{"a trial key", "tny_trial_" + keyDigits, access.Trial},
-		{"other prefix", "abc_live_" + keyDigits, ""},
+		{"a different prefix", "abc_live_" + keyDigits, ""},
 		{"no prefix", "live_" + keyDigits, ""},
-		{"other form", "tny_test_" + keyDigits, ""},
+		{"an unknown form", "tny_test_" + keyDigits, ""},
 		{"no form", "tny_" + keyDigits, ""},
 		{"upper-case hex", "tny_live_" + strings.ToUpper(keyDigits), ""},
 		{"upper-case form", "tny_LIVE_" + keyDigits, ""},
 		{"47 digits", "tny_live_" + keyDigits[1:], ""},
 		{"49 digits", "tny_live_" + keyDigits + "0", ""},
 		{"a digit that is not hexadecimal", "tny_live_" + keyDigits[1:] + "g", ""},
-		{"newline after", "tny_live_" + keyDigits + "\n", ""},
+		{"a newline after the key", "tny_live_" + keyDigits + "\n", ""},
 		{"a NUL as the last digit", "tny_live_" + keyDigits[1:] + "\x00", ""},
 		{"a megabyte", strings.Repeat("a", 1<<20), ""},
-		{"empty", "", ""},
+		{"an empty key", "", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := access.ParseKey("tny", secret.New(tt.key))
-			if got != tt.want || (err != nil) != (tt.want == "") {
-				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := access.ParseKey("tny", secret.New(tc.key))
+			if got != tc.want || (err != nil) != (tc.want == "") {
+				t.Fatalf("got %q, %v; want %q", got, err, tc.want)
 			}
 			if err != nil && err.Error() != access.UnknownKey().Error() {
 				t.Fatalf("%v differs from the answer for an unknown key", err)
@@ -84,7 +84,7 @@ func TestNewKeysParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "prefix")
 		form := rapid.SampledFrom([]access.KeyForm{access.Live, access.Trial}).Draw(t, "form")
-		random := rapid.SliceOfN(rapid.Byte(), 34, 34).Draw(t, "random")
+		random := rapid.SliceOfN(rapid.Byte(), 34, 34).Draw(t, "random") // of the key and of its id
 		newKey := func() secret.Text {
 			_, text, err := access.NewKey(bytes.NewReader(random), prefix, form, "acc", "", time.Unix(0, 0))
 			if err != nil {
@@ -92,15 +92,15 @@ func TestNewKeysParse(t *testing.T) {
 			}
 			return text
 		}
-		first := newKey()
-		if got, err := access.ParseKey(prefix, first); err != nil || got != form {
-			t.Fatalf("a new key does not parse: %q, %v", got, err)
+		key := newKey()
+		if got, err := access.ParseKey(prefix, key); err != nil || got != form {
+			t.Fatalf("a new key has the form %q, %v, want %s", got, err, form)
 		}
-		if hint := access.KeyHint(first); len(hint) != 4 || !strings.HasSuffix(first.Reveal(), hint) {
+		if hint := access.KeyHint(key); len(hint) != 4 || !strings.HasSuffix(key.Reveal(), hint) {
 			t.Fatalf("the hint is %q, want the last 4 characters of the key", hint)
 		}
 		random[0]++
-		if access.HashKey(first) == access.HashKey(newKey()) {
+		if access.HashKey(key) == access.HashKey(newKey()) {
 			t.Fatal("two different keys have the same hash")
 		}
 	})
@@ -114,10 +114,10 @@ func TestNewKeyReturnsTheKeyToStore(t *testing.T) {
 	}
 	if _, ok := ident.Parse(key.ID); !ok || key.Hash != access.HashKey(text) || !strings.HasSuffix(text.Reveal(), key.Hint) ||
 		key.Account != "acc" || key.Form != access.Trial || key.Name != "ci" || !key.CreatedAt.Equal(now) {
-		t.Fatalf("the key to store is wrong: %+v", key)
+		t.Fatalf("got the key %+v, want a trial key of the account acc with the name ci, and the hash and the hint of its text", key)
 	}
 	if _, _, err := access.NewKey(strings.NewReader("short"), "tny", access.Live, "acc", "", now); err == nil {
-		t.Error("a key was made from too few random bytes")
+		t.Error("with too few random bytes: got no error")
 	}
 	if _, _, err := access.NewKey(rand.Reader, "tny", "gold", "acc", "", now); !errors.Is(err, fault.InvalidRequest) {
 		t.Errorf("an unknown form: got %v, want invalid_request", err)
@@ -126,9 +126,9 @@ func TestNewKeyReturnsTheKeyToStore(t *testing.T) {
 
 func TestARevokedKeyIsNotActive(t *testing.T) {
 	if got := (access.Key{}).Status(); got != access.StatusActive {
-		t.Errorf("a key that was not revoked is %s", got)
+		t.Errorf("a key that was not revoked: got %s, want %s", got, access.StatusActive)
 	}
 	if got := (access.Key{RevokedAt: time.Unix(1, 0)}).Status(); got != access.StatusRevoked {
-		t.Errorf("a revoked key is %s", got)
+		t.Errorf("a revoked key: got %s, want %s", got, access.StatusRevoked)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-func TestSettingsAreNormalized(t *testing.T) {
+func TestSettingsAreNormalizedOrRefused(t *testing.T) {
 	got, err := access.Settings{
 		DisplayName: "  Acme Mail ", SupportURL: "mailto:help@acme.example", ReturnHosts: []string{"App.Acme.example", "acme.example:8443", "app.acme.example"},
 	}.Normalized()
@@ -20,7 +20,7 @@ func TestSettingsAreNormalized(t *testing.T) {
 		t.Errorf("got %+v, %v; want the trimmed name, and sorted hosts in lower case", got, err)
 	}
 	if _, err := (access.Settings{}).Normalized(); err != nil {
-		t.Errorf("empty settings: %v", err)
+		t.Errorf("empty settings: got %v, want no error", err)
 	}
 	for name, settings := range map[string]access.Settings{
 		"long name":                            {DisplayName: strings.Repeat("x", 101)},
@@ -37,7 +37,7 @@ func TestSettingsAreNormalized(t *testing.T) {
 		"two hosts in one":                     {ReturnHosts: []string{"a.example,b.example"}},
 		"empty host":                           {ReturnHosts: []string{""}},
 		"only a port":                          {ReturnHosts: []string{":8443"}},
-		"more hosts than twenty":               {ReturnHosts: slices.Repeat([]string{"a.example"}, 21)},
+		"21 hosts":                             {ReturnHosts: slices.Repeat([]string{"a.example"}, 21)},
 	} {
 		if _, err := settings.Normalized(); !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("%s: got %v, want invalid_request", name, err)
@@ -52,7 +52,7 @@ func TestReturnURLNeedsARegisteredHost(t *testing.T) {
 		"https://[2001:db8::1]:444/x",
 	} {
 		if err := settings.CheckReturnURL(allowed); err != nil {
-			t.Errorf("%s is refused: %v", allowed, err)
+			t.Errorf("%q: got %v, want no error", allowed, err)
 		}
 	}
 	for _, refused := range []string{

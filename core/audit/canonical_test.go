@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// TestCanonicalJSONFollowsRFC8785 has examples of RFC 8785 in the cases that name a section.
+// TestCanonicalJSONFollowsRFC8785 checks examples of RFC 8785 in the cases that name a section. The
+// numbers of these examples are left out, because entries have only integers.
 func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
-	for _, tt := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{
 			"strings and literals (section 3.2.2)",
 			`{"string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false]}`,
@@ -25,14 +26,14 @@ func TestCanonicalJSONFollowsRFC8785(t *testing.T) {
 		{"escapes", `"\b\t\n\f\r\u0000\u001F\u007f</script>\u2028"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f</script>\u2028" + `"`},
 		{"nesting", ` [ { "b" : { } , "a" : [ ] } ] `, `[{"a":[],"b":{}}]`},
 	} {
-		d := json.NewDecoder(strings.NewReader(tt.text))
-		d.UseNumber()
-		value, err := parseValue(d)
+		decoder := json.NewDecoder(strings.NewReader(tc.text))
+		decoder.UseNumber()
+		value, err := parseValue(decoder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := appendCanonical(nil, value); err != nil || string(got) != tt.want {
-			t.Errorf("%s: got %s, %v\nwant %s", tt.name, got, err, tt.want)
+		if got, err := appendCanonical(nil, value); err != nil || string(got) != tc.want {
+			t.Errorf("%s: got %s, %v\nwant %s", tc.name, got, err, tc.want)
 		}
 	}
 }

@@ -20,35 +20,34 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// chain returns the lines of n entries that continue a chain. sequence and hash belong to the entry
-// before these lines.
-func chain(t testing.TB, n int, sequence int64, hash string) []string {
+// chainLines returns the lines of n entries that continue a chain. sequence and hash belong to the
+// entry before these lines.
+func chainLines(t testing.TB, n int, sequence int64, hash string) []string {
 	t.Helper()
 	var lines []string
 	for i := range n {
-		e := audit.Entry{
+		entry := audit.Entry{
 			ID: fmt.Sprintf("id-%d", i), At: time.Date(2026, 11, 2, 9, 0, i, 1000, time.UTC), Actor: audit.Actor{Type: audit.Key, ID: "k", Name: "pro\"d <ü>"},
 			Action: "add-domain", Tenant: tenant.GUID("t1"), Subject: audit.Subject{Type: "domain", ID: "d1"},
 			Outcome: audit.Outcome{Status: 200 + i}, RequestID: "req-1", ClientIP: "192.0.2.1",
 		}
 		if i%3 == 1 {
-			e.Tenant, e.Subject, e.Outcome, e.ClientIP = "", audit.Subject{}, audit.Unknown, ""
+			entry.Tenant, entry.Subject, entry.Outcome, entry.ClientIP = "", audit.Subject{}, audit.Unknown, ""
 		}
-		line := lineAfter(t, e, sequence, hash)
+		line := lineAfter(t, entry, sequence, hash)
 		lines, sequence, hash = append(lines, line), sequence+1, hashOf(t, line)
 	}
 	return lines
 }
 
-// lineAfter returns the line of e as the entry that follows the entry with the given sequence and
-// hash.
-func lineAfter(t testing.TB, e audit.Entry, sequence int64, hash string) string {
+// lineAfter returns the line of entry, which follows the entry with the given sequence and hash.
+func lineAfter(t testing.TB, entry audit.Entry, sequence int64, hash string) string {
 	t.Helper()
-	e, err := e.Link(sequence, hash)
+	linked, err := entry.Link(sequence, hash)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := e.Line()
+	line, err := linked.Line()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,23 +67,22 @@ func hashOf(t testing.TB, line string) string {
 	return e.Hash
 }
 
-// TestEntryHashIsTheSHA256OfItsLine compares the line of an entry with the expected line. The
-// command sha256sum computed the expected hash from the line without its hash.
+// knownHash is the hash of the line in TestEntryHashIsTheSHA256OfItsLine. The command sha256sum
+// computed it from the line without the member hash.
+const knownHash = "210fec59baeea7c82b92d4eb8bf0f5ffc4a3d5f288bf67e9e013ced10c3d20ee"
+
 func TestEntryHashIsTheSHA256OfItsLine(t *testing.T) {
-	lines := chain(t, 1, 0, audit.Anchor)
+	lines := chainLines(t, 1, 0, audit.Anchor)
 	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
-		`"hash":"HASH","id":"id-0","outcome":{"code":null,"status":200},"previous_hash":"` + strings.Repeat("0", 64) +
+		`"hash":"` + knownHash + `","id":"id-0","outcome":{"code":null,"status":200},"previous_hash":"` + strings.Repeat("0", 64) +
 		`","request_id":"req-1","sequence":1,"subject":{"id":"d1","type":"domain"},"tenant_id":"t1"}`
-	want = strings.Replace(want, "HASH", knownHash, 1)
 	if lines[0] != want {
 		t.Errorf("got  %s\nwant %s", lines[0], want)
 	}
 }
 
-const knownHash = "210fec59baeea7c82b92d4eb8bf0f5ffc4a3d5f288bf67e9e013ced10c3d20ee"
-
 func TestVerifyProvesAnExport(t *testing.T) {
-	lines := chain(t, 7, 0, audit.Anchor)
+	lines := chainLines(t, 7, 0, audit.Anchor)
 	proof, err := verify(lines)
 	want := audit.Proof{Entries: 7, First: 1, Last: 7, Anchor: audit.Anchor, LastHash: hashOf(t, lines[6])}
 	if err != nil || proof != want {
@@ -94,7 +92,7 @@ func TestVerifyProvesAnExport(t *testing.T) {
 		t.Errorf("an empty export: got %+v, %v; want the zero Proof", proof, err)
 	}
 	var reformatted bytes.Buffer
-	for _, line := range lines { // white space and escapes do not matter
+	for _, line := range lines { // other white space and other escapes
 		var members map[string]any
 		if err := json.Unmarshal([]byte(line), &members); err != nil {
 			t.Fatal(err)
@@ -114,28 +112,28 @@ func TestVerifyProvesAnExport(t *testing.T) {
 // Such an export is valid only if it contains an entry of the service with the action DropEntries
 // and the hash of the last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
-	lines := chain(t, 4, 0, audit.Anchor)
+	lines := chainLines(t, 4, 0, audit.Anchor)
 	dropEntry := func(actor audit.ActorType, action audit.Action, hash string) string {
 		return lineAfter(t, audit.Entry{ID: "drop", Actor: audit.Actor{Type: actor, ID: "retention"}, Action: action,
 			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Succeeded}, 4, hashOf(t, lines[3]))
 	}
 	droppedHash := hashOf(t, lines[1])
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name      string
 		lastEntry string
 		valid     bool
 	}{
 		{"the entry that the retention writes", dropEntry(audit.Service, audit.DropEntries, droppedHash), true},
-		{"an entry of another actor", dropEntry(audit.Key, audit.DropEntries, droppedHash), false},
-		{"an entry of another action", dropEntry(audit.Service, "add-domain", droppedHash), false},
-		{"an entry with the hash of another dropped entry", dropEntry(audit.Service, audit.DropEntries, hashOf(t, lines[0])), false},
+		{"an entry of a different actor", dropEntry(audit.Key, audit.DropEntries, droppedHash), false},
+		{"an entry with a different action", dropEntry(audit.Service, "add-domain", droppedHash), false},
+		{"an entry with the hash of an earlier dropped entry", dropEntry(audit.Service, audit.DropEntries, hashOf(t, lines[0])), false},
 	} {
-		proof, err := verify(append(slices.Clone(lines[2:]), tt.lastEntry))
-		if (err == nil) != tt.valid {
-			t.Errorf("%s: got %v, want valid %t", tt.name, err, tt.valid)
+		proof, err := verify(append(slices.Clone(lines[2:]), tc.lastEntry))
+		if (err == nil) != tc.valid {
+			t.Errorf("%s: got %v, want valid %t", tc.name, err, tc.valid)
 		}
-		if tt.valid && (proof.First != 3 || proof.Anchor != droppedHash) {
-			t.Errorf("%s: got %+v, want First 3 and Anchor %s", tt.name, proof, droppedHash)
+		if tc.valid && (proof.First != 3 || proof.Anchor != droppedHash) {
+			t.Errorf("%s: got %+v, want First 3 and Anchor %s", tc.name, proof, droppedHash)
 		}
 	}
 	if _, err := verify(lines[2:]); brokenLine(err) != 1 {
@@ -154,12 +152,12 @@ func brokenLine(err error) int {
 }
 
 // TestVerifyFindsEveryChange changes exports at random: it drops, swaps, repeats, inserts or
-// changes a line. Verify must name the first line that does not continue the chain. The last line
-// is not dropped, because the shorter chain is valid too.
+// changes a line. Verify must name the first line that does not continue the chain. The test never
+// drops the last line, because an export without that line is valid.
 func TestVerifyFindsEveryChange(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		lines := chain(t, 2+random.IntN(6), 0, audit.Anchor)
+		lines := chainLines(t, 2+random.IntN(6), 0, audit.Anchor)
 		changed, change := slices.Clone(lines), ""
 		position := random.IntN(len(lines))
 		switch random.IntN(6) {
@@ -175,7 +173,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 			change, changed = "repeat", slices.Insert(changed, position+1, lines[position])
 			position++
 		case 3:
-			change, changed = "insert", slices.Insert(changed, position, chain(t, 1, int64(position), strings.Repeat("a", 64))[0])
+			change, changed = "insert", slices.Insert(changed, position, chainLines(t, 1, int64(position), strings.Repeat("a", 64))[0])
 		case 4:
 			change, changed[position] = "change a byte", changeByte(random, lines[position])
 		default:
@@ -248,7 +246,7 @@ func TestVerifyDistinguishesUnreadableFromBrokenExports(t *testing.T) {
 	if _, err := audit.Verify(iotest.ErrReader(errors.New("disk"))); err == nil || brokenLine(err) != 0 {
 		t.Errorf("an export that cannot be read: got %v, want an error that is not a BrokenError", err)
 	}
-	if _, err := verify([]string{chain(t, 1, 0, audit.Anchor)[0], strings.Repeat("x", 1<<20)}); brokenLine(err) != 2 {
+	if _, err := verify([]string{chainLines(t, 1, 0, audit.Anchor)[0], strings.Repeat("x", 1<<20)}); brokenLine(err) != 2 {
 		t.Errorf("a line that is too long: got %v, want an error in line 2", err)
 	}
 }
