@@ -57,8 +57,8 @@ func serviceWithUses(t *testing.T, store *useRecorder) (*keys.Service, secret.Te
 	return &keys.Service{Keys: oneCaller{}, Prefix: "tny", Now: now, Uses: uses}, key
 }
 
-// TestUsesAreStoredOncePerMinute authenticates 50 requests in one minute. The requests write no uses
-// themselves. The minute with requests causes one write, and the next minutes cause no write.
+// TestUsesAreStoredOncePerMinute authenticates 50 requests in one minute. The requests write no
+// uses themselves. The minute with requests causes one write, and the next minutes cause no write.
 func TestUsesAreStoredOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, clock := &useRecorder{}, now()
@@ -105,8 +105,8 @@ func TestUsesAreKeptIfTheStoreFails(t *testing.T) {
 	}
 }
 
-// TestRenewedAndRevokedKeysShowTheirLastUse checks that the answers of RenewSecret and Revoke show a
-// use that is not stored yet.
+// TestRenewedAndRevokedKeysShowTheirLastUse checks that the answers of RenewSecret and Revoke show
+// a use that is not stored yet.
 func TestRenewedAndRevokedKeysShowTheirLastUse(t *testing.T) {
 	service, _, key := newService(t)
 	service.Uses = &keys.Uses{Store: &useRecorder{}, Log: slog.New(slog.DiscardHandler)}

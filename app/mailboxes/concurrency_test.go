@@ -74,8 +74,9 @@ func TestConcurrentRequestsCreateEachMailboxOnce(t *testing.T) {
 	}
 }
 
-// contestedStore is a store in which a later request reserves the mailbox of an earlier request. The
-// reservation happens just before the earlier request first stores the row with the given stage.
+// contestedStore is a store in which a later request reserves the mailbox of an earlier request.
+// The reservation happens just before the earlier request first stores the row with the given
+// stage.
 type contestedStore struct {
 	ports.MailboxStore
 	fx    *fixture

@@ -84,6 +84,9 @@ func TestProvisionConvergesAfterACrash(t *testing.T) {
 				_, err := fx.provision(t.Context(), "anna@example.test", "ben@example.test")
 				if finished = !process.Dead(); finished {
 					must(t, err)
+					if step == 0 {
+						t.Fatal("the process cannot crash in the request, want a crash at each call")
+					}
 				}
 				fx.Service = fx.service()
 				_, err = fx.provision(t.Context(), "anna@example.test", "ben@example.test")

@@ -98,9 +98,9 @@ func TestProvisionConvergesAfterLastingErrors(t *testing.T) {
 	}
 }
 
-// TestProvisionKeepsTheRowOfAnEarlierRequest sends three requests for one mailbox. The first request
-// creates the mailbox without an answer. The second request fails and keeps the row. The third
-// request reports the mailbox as created.
+// TestProvisionKeepsTheRowOfAnEarlierRequest sends three requests for one mailbox. The first
+// request creates the mailbox without an answer. The second request fails and keeps the row. The
+// third request reports the mailbox as created.
 func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	for _, tc := range []struct {
@@ -149,8 +149,8 @@ func TestProvisionReadsAgainWhenTheAddressIsTaken(t *testing.T) {
 	})
 }
 
-// TestProvisionReleasesTheRowOfATakenAddress checks that the row of an earlier request is deleted if
-// the platform refuses the address at each try and shows no mailbox with this address.
+// TestProvisionReleasesTheRowOfATakenAddress checks that the row of an earlier request is deleted
+// if the platform refuses the address at each try and shows no mailbox with this address.
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
@@ -220,7 +220,7 @@ func TestOvertakenProvisionFindsTheMailbox(t *testing.T) {
 	fx.requireComplete(t, 1)
 }
 
-func TestAFailedMailboxDoesNotFailTheOthers(t *testing.T) {
+func TestATakenAddressFailsOnlyItsMailbox(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Occupy(guid, "taken@example.test")
 	got, err := fx.provision(t.Context(), "taken@example.test", "anna@example.test")
@@ -399,9 +399,9 @@ func TestProvisionChecksTheDomainAgain(t *testing.T) {
 	})
 }
 
-// TestUnknownOutcomeDoesNotHideARefusedDomain checks calls of CreateMailbox with an unknown outcome,
-// after the mail server has refused the domain. If a read finds the mailbox, the mail server accepts
-// the domain. Otherwise the domain is stored as not accepted.
+// TestUnknownOutcomeDoesNotHideARefusedDomain checks calls of CreateMailbox with an unknown
+// outcome, after the mail server has refused the domain. If a read finds the mailbox, the mail
+// server accepts the domain. Otherwise the domain is stored as not accepted.
 func TestUnknownOutcomeDoesNotHideARefusedDomain(t *testing.T) {
 	for name, hasEffect := range map[string]bool{"without effect": false, "with effect": true} {
 		inFakeTime(t, name, func(t *testing.T) {

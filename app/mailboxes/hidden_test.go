@@ -66,10 +66,10 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 	}
 }
 
-// TestMissedMailboxFailsIfADifferentObjectHasItsAddress checks requests for a mailbox that a discovery
-// missed, while a different object has the address. As long as the platform's replicas may lag, the
-// requests fail with provider_timeout. After that time the platform's refusal to create the mailbox
-// is final, and the row counts as missing again.
+// TestMissedMailboxFailsIfADifferentObjectHasItsAddress checks requests for a mailbox that a
+// discovery missed, while a different object has the address. As long as the platform's replicas
+// may lag, the requests fail with provider_timeout. After that time the platform's refusal to
+// create the mailbox is final, and the row counts as missing again.
 func TestMissedMailboxFailsIfADifferentObjectHasItsAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const anna = "anna@example.test"

@@ -36,8 +36,8 @@ func (c *connectionsRecorder) DisconnectAll(_ context.Context, _ access.AccountI
 	return c.err
 }
 
-// provisionRemovable provisions the mailboxes ann and bob. It returns ann, and the new Connections of
-// the service.
+// provisionRemovable provisions the mailboxes ann and bob. It returns ann, and the new Connections
+// of the service.
 func (fx *fixture) provisionRemovable(t *testing.T) (mailbox.Mailbox, *connectionsRecorder) {
 	t.Helper()
 	_, err := fx.provision(t.Context(), "ann@"+zone, "bob@"+zone)
@@ -141,8 +141,8 @@ func TestRepeatedRemovalKeepsANewMailbox(t *testing.T) {
 	}
 }
 
-// TestMailboxRemovalResolvesALostAnswer loses the answer of the platform, with and without an effect
-// of the removal.
+// TestMailboxRemovalResolvesALostAnswer loses the answer of the platform, with and without an
+// effect of the removal.
 func TestMailboxRemovalResolvesALostAnswer(t *testing.T) {
 	for _, hasEffect := range []bool{false, true} {
 		fx := newFixture(t)
@@ -160,7 +160,7 @@ func TestMailboxRemovalResolvesALostAnswer(t *testing.T) {
 // laggingPlatform is a platform whose replicas still show a removed mailbox.
 type laggingPlatform struct {
 	ports.MailPlatform
-	removed mailbox.Platform // the removed mailbox
+	removed mailbox.Platform
 	// currentReads is the number of reads that do not show the removed mailbox. The next staleReads
 	// reads show it.
 	currentReads, staleReads int
@@ -262,8 +262,8 @@ func (fx *fixture) forgetObjectID(t *testing.T, m mailbox.Mailbox) mailbox.Mailb
 }
 
 // TestRemovalWithoutAnObjectIDNeedsACurrentRead removes a new mailbox whose object id is not stored
-// yet. Replicas of the platform may hide this mailbox, or still show a removed mailbox with the same
-// address.
+// yet. Replicas of the platform may hide this mailbox, or still show a removed mailbox with the
+// same address.
 func TestRemovalWithoutAnObjectIDNeedsACurrentRead(t *testing.T) {
 	missFault := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	inFakeTime(t, "the first read finds no mailbox", func(t *testing.T) {

@@ -240,8 +240,8 @@ func TestLaggingListKeepsANewName(t *testing.T) {
 
 // TestLaggingListKeepsAnEnabledAccount checks that a discovery does not show the account of a new
 // mailbox as disabled while replicas of the platform may still show its state from before the
-// provisioning. A later discovery stores what the platform shows. A discovery that shows a different
-// account does the same.
+// provisioning. A later discovery stores what the platform shows. A discovery that shows a
+// different account does the same.
 func TestLaggingListKeepsAnEnabledAccount(t *testing.T) {
 	for _, tc := range []struct {
 		name        string

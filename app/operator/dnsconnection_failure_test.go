@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestFailedConnectionTestsHaveAFix checks the message, the exit code, the error code and the fix of
-// errors of `dns-connection add` and `dns-connection test`.
+// TestFailedConnectionTestsHaveAFix checks the message, the exit code, the error code and the fix
+// of errors of `dns-connection add` and `dns-connection test`.
 func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	t.Parallel()
 	refusal := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "the token is revoked"}
@@ -61,8 +61,8 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	}
 }
 
-// TestRejectedFieldIsAUsageErrorOnlyOfAdd checks a field that the plugin rejects. For `add`, this is
-// a usage error. For `test`, it is a failed test.
+// TestRejectedFieldIsAUsageErrorOnlyOfAdd checks a field that the plugin rejects. For `add`, this
+// is a usage error. For `test`, it is a failed test.
 func TestRejectedFieldIsAUsageErrorOnlyOfAdd(t *testing.T) {
 	t.Parallel()
 	rejected := sdk.Misconfigured("key_secret", "it is not base64")

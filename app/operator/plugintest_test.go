@@ -26,8 +26,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyPlugin returns the path of a test plugin of the given kind. The plugin has the given bug, or
-// no bug if bug is empty.
+// faultyPlugin returns the path of a test plugin of the given kind. The plugin has the given bug,
+// or no bug if bug is empty.
 func faultyPlugin(t *testing.T, kind, bug string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
@@ -196,8 +196,9 @@ func TestInterruptEndsTheQuestionOfPluginTest(t *testing.T) {
 	}
 }
 
-// TestPluginTestAgainstRealOfEachKind checks that a test of a real provider makes no call before the
-// confirmation, and only reads after it. The simulator of the plugin stands for the real provider.
+// TestPluginTestAgainstRealOfEachKind checks that a test of a real provider makes no call before
+// the confirmation, and only reads after it. The simulator of the plugin stands for the real
+// provider.
 func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {

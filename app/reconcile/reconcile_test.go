@@ -155,7 +155,7 @@ func TestSetUpMailEnablesTheServiceOfAnAcceptedDomain(t *testing.T) {
 	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	store.stored.MailReady = true
 	if _, err := reconciler.SetUpMail(t.Context(), "", store.stored, true); outcome.KindOf(err) != outcome.NotReady || platform.Effects("EnableMail") != 1 {
-		t.Fatalf("got %v after %d effects of EnableMail, want not_ready because of the missing records after 1", err, platform.Effects("EnableMail"))
+		t.Fatalf("got %v after %d effects of EnableMail, want NotReady because of the missing records, after 1", err, platform.Effects("EnableMail"))
 	}
 	d, err := reconciler.SetUpMail(t.Context(), "", store.stored, true)
 	must(t, err)
@@ -194,8 +194,9 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	}
 }
 
-// TestAFlattenedSelectorIsPublished checks a selector whose DNS provider answers with the TXT record
-// of the CNAME's target. The selector counts as published if the target has the same TXT record.
+// TestAFlattenedSelectorIsPublished checks a selector whose DNS provider answers with the TXT
+// record of the CNAME's target. The selector counts as published if the target has the same TXT
+// record.
 func TestAFlattenedSelectorIsPublished(t *testing.T) {
 	reconciler, platform, store := newReconciler(t, fake.Setup{})
 	d := store.stored

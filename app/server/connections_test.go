@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestAnAddressMayHaveHalfOfTheConnections opens two connections from one address at a limit of two.
-// The server closes the second connection, because the first has a request in progress.
+// TestAnAddressMayHaveHalfOfTheConnections opens two connections from one address at a limit of
+// two. The server closes the second connection, because the first has a request in progress.
 func TestAnAddressMayHaveHalfOfTheConnections(t *testing.T) {
 	listener, err := Listen(t.Context(), "127.0.0.1:0")
 	apptest.Must(t, err)
@@ -55,8 +55,8 @@ func TestAnAddressMayHaveHalfOfTheConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsUseAtMostHalfOfTheOpenFiles checks that a higher max_connections is reduced to half
-// of the files that the process may open.
+// TestConnectionsUseAtMostHalfOfTheOpenFiles checks that a higher max_connections is reduced to
+// half of the files that the process may open.
 func TestConnectionsUseAtMostHalfOfTheOpenFiles(t *testing.T) {
 	service := &wiring.Service{Log: slog.New(slog.DiscardHandler), APIConnections: &httpapi.ConnectionLimit{}}
 	for setting, want := range map[int]int{2: 2, maxOpenFiles(): maxOpenFiles() / 2} {

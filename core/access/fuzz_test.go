@@ -30,8 +30,8 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzBearerToken checks that a token is the end of the header, without blanks around the token, and
-// that two headers are refused.
+// FuzzBearerToken checks that a token is the end of the header, without blanks around the token,
+// and that two headers are refused.
 func FuzzBearerToken(f *testing.F) {
 	for _, seed := range []string{"", "Bearer", "Bearer x", "bearer  x ", "Basic x", "Bearer\tx", "Bearer x y", "BEARER \x00"} {
 		f.Add(seed)
