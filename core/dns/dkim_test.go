@@ -8,11 +8,11 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestPlanDKIM(t *testing.T) {
+func TestPlanKeepsForeignDKIMRecords(t *testing.T) {
 	const name, publicKey = "selector1._domainkey.a.test", "v=DKIM1; k=rsa; p=MIIB"
 	cname := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset(name, dns.CNAME, values...)} }
 	keyRecord := []dns.RRSet{rrset(name, dns.TXT, publicKey)}
-	for _, tt := range []planCase{
+	for _, tc := range []planCase{
 		{name: "no record", action: dns.Create, reason: "missing", after: []string{target1}},
 		{name: "a CNAME to the target", sets: cname(target1), action: dns.Preserve, reason: "present", after: []string{target1}},
 		{name: "the target in capitals with a dot", sets: cname("SELECTOR1-a-test01i._domainkey.t.n-v1.DKIM.mail.microsoft."),
@@ -51,13 +51,13 @@ func TestPlanDKIM(t *testing.T) {
 		{name: "published in the delegated zone", sets: append(cname(target1), rrset("_domainkey.a.test", dns.NS, "ns1.esp.test")),
 			action: dns.Preserve, reason: "present", after: []string{target1}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Selector1) })
+		t.Run(tc.name, func(t *testing.T) { tc.run(t, offer(), "a.test", dns.Selector1) })
 	}
 }
 
 func TestSelectorsAreDecidedIndependently(t *testing.T) {
-	p := dns.NewPlan(offer(), reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
-	item1, item2 := itemFor(t, p, dns.Selector1), itemFor(t, p, dns.Selector2)
+	plan := dns.NewPlan(offer(), reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "s1.esp.test")), nil)
+	item1, item2 := itemFor(t, plan, dns.Selector1), itemFor(t, plan, dns.Selector2)
 	if item1.Action != dns.Conflict || item2.Action != dns.Create || item2.Desired != target2 {
 		t.Fatalf("got %+v and %+v, want a conflict for selector 1 and create for selector 2", item1, item2)
 	}
@@ -65,7 +65,7 @@ func TestSelectorsAreDecidedIndependently(t *testing.T) {
 
 func TestSelectorStatesComparesTheTargets(t *testing.T) {
 	const name = "selector1._domainkey.a.test"
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		signing dns.Signing
 		sets    []dns.RRSet
@@ -73,15 +73,15 @@ func TestSelectorStatesComparesTheTargets(t *testing.T) {
 	}{
 		{"no record", signing, nil, dns.SelectorMissing},
 		{"the target", signing, []dns.RRSet{rrset(name, dns.CNAME, target1)}, dns.SelectorPropagated},
-		{"the other selector's target", signing, []dns.RRSet{rrset(name, dns.CNAME, target2)}, dns.SelectorMismatch},
+		{"the target of selector 2", signing, []dns.RRSet{rrset(name, dns.CNAME, target2)}, dns.SelectorMismatch},
 		{"a key pasted by hand", signing, []dns.RRSet{rrset(name, dns.TXT, "v=DKIM1; p=")}, dns.SelectorMismatch},
 		{"two CNAMEs", signing, []dns.RRSet{rrset(name, dns.CNAME, target1, target2)}, dns.SelectorMismatch},
 		{"no target specified, no record", dns.Signing{}, nil, dns.SelectorMissing},
 		{"no target specified, a record exists", dns.Signing{}, []dns.RRSet{rrset(name, dns.CNAME, target1)}, dns.SelectorMismatch},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got, _ := dns.SelectorStates(readOf(tt.sets...), tt.signing); got != tt.want {
-				t.Fatalf("got %s, want %s", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got, _ := dns.SelectorStates(readOf(tc.sets...), tc.signing); got != tc.want {
+				t.Fatalf("got %s, want %s", got, tc.want)
 			}
 		})
 	}

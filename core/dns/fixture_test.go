@@ -11,10 +11,10 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// The values that the platform specifies for a.test.
+// The contents of the platform's records for a.test.
 const (
 	platformMX         = "a-test.r4nd.mx.microsoft"
-	previousMX         = "a-test.mail.protection.outlook.com" // used by the platform earlier
+	previousMX         = "a-test.mail.protection.outlook.com" // the host that the platform specified earlier
 	platformSPF        = "spf.protection.outlook.com"
 	ownershipText      = "MS=ms12345678"
 	autodiscoverTarget = "autodiscover.outlook.com"
@@ -36,8 +36,8 @@ func offer() dns.Offer {
 	}}
 }
 
-// reliableRead returns a complete read of the zone a.test with these record sets. It includes the
-// SPF record at the name platformSPF.
+// reliableRead returns a complete read of the zone a.test with these record sets. The read has the
+// SPF record that the platform publishes at platformSPF.
 func reliableRead(sets ...dns.RRSet) dns.ZoneRead {
 	read := readOf(sets...)
 	read.Zone, read.Complete = "a.test", true
@@ -45,21 +45,21 @@ func reliableRead(sets ...dns.RRSet) dns.ZoneRead {
 	return read
 }
 
-// itemFor returns the item of a plan for a purpose. It fails the test if the plan has none.
-func itemFor(t *testing.T, p dns.Plan, purpose dns.Purpose) dns.Item {
+// itemFor returns the item of a plan for a purpose. It fails the test if the plan has no such item.
+func itemFor(t *testing.T, plan dns.Plan, purpose dns.Purpose) dns.Item {
 	t.Helper()
-	for _, item := range p.Items {
+	for _, item := range plan.Items {
 		if item.Purpose == purpose {
 			return item
 		}
 	}
-	t.Fatalf("the plan has no item for %s: %+v", purpose, p.Items)
+	t.Fatalf("the plan has no item for %s: %+v", purpose, plan.Items)
 	return dns.Item{}
 }
 
 // valuesAfter returns the values that a record set has after the plan is written.
-func valuesAfter(p dns.Plan, read dns.ZoneRead, name string, recordType dns.Type) []string {
-	for _, c := range p.Changes {
+func valuesAfter(plan dns.Plan, read dns.ZoneRead, name string, recordType dns.Type) []string {
+	for _, c := range plan.Changes {
 		if c.After.Name == name && c.After.Type == recordType {
 			return c.After.Values
 		}
@@ -83,26 +83,26 @@ type planCase struct {
 }
 
 // run makes a plan for the zone of the test case, and checks the item of the plan for the purpose.
-func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purpose) {
+func (c planCase) run(t *testing.T, platformOffer dns.Offer, domain string, purpose dns.Purpose) {
 	t.Helper()
 	read := reliableRead(c.sets...)
 	read.Domain = domain
 	if c.referenced != nil {
 		c.referenced(&read.Referenced)
 	}
-	p := dns.NewPlan(o, read, c.managed)
-	got := itemFor(t, p, purpose)
+	plan := dns.NewPlan(platformOffer, read, c.managed)
+	got := itemFor(t, plan, purpose)
 	want := dns.Item{Purpose: purpose, Action: c.action, Reason: c.reason, Blocking: c.blocking, Optional: c.optional, Notes: c.notes,
 		Type: got.Type, Name: got.Name, Desired: got.Desired, Observed: got.Observed}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+		t.Errorf("the item (-want +got):\n%s", diff)
 	}
-	if p.SafeToApply() == c.blocking && !otherItemsBlock(p, purpose) {
-		t.Errorf("SafeToApply returns %t, want %t", p.SafeToApply(), !c.blocking)
+	if plan.SafeToApply() == c.blocking && !otherItemsBlock(plan, purpose) {
+		t.Errorf("SafeToApply returns %t, want %t", plan.SafeToApply(), !c.blocking)
 	}
-	values := valuesAfter(p, read, got.Name, got.Type)
+	values := valuesAfter(plan, read, got.Name, got.Type)
 	if diff := cmp.Diff(c.after, values); diff != "" {
-		t.Error("after the plan: " + diff)
+		t.Errorf("the values after the plan (-want +got):\n%s", diff)
 	}
 	if c.action == dns.Create || c.action == dns.Update {
 		if !slices.Contains(values, got.Desired) {
@@ -114,10 +114,11 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 	}
 }
 
-func otherItemsBlock(p dns.Plan, except dns.Purpose) bool {
-	return slices.ContainsFunc(p.Blocking(), func(item dns.Item) bool { return item.Purpose != except })
+func otherItemsBlock(plan dns.Plan, except dns.Purpose) bool {
+	return slices.ContainsFunc(plan.Blocking(), func(item dns.Item) bool { return item.Purpose != except })
 }
 
+// The targets that the platform specifies for the DKIM selectors of a.test.
 const (
 	target1 = "selector1-a-test01i._domainkey.t.n-v1.dkim.mail.microsoft"
 	target2 = "selector2-a-test01i._domainkey.t.n-v1.dkim.mail.microsoft"
@@ -146,7 +147,7 @@ func fromWildcard(s dns.RRSet) dns.RRSet {
 	return s
 }
 
-// veiled returns the record sets as a provider lists them if it proxies or flattens them.
+// veiled marks the record sets as sets that the provider proxies or flattens.
 func veiled(sets []dns.RRSet) []dns.RRSet {
 	for i := range sets {
 		sets[i].Veiled = true
@@ -154,14 +155,15 @@ func veiled(sets []dns.RRSet) []dns.RRSet {
 	return sets
 }
 
-const includePlatform = "include:" + platformSPF
+// platformInclude is the term of an SPF record that lets the platform send.
+const platformInclude = "include:" + platformSPF
 
 // offerWithoutOwnership returns offer without ownership records, so that the SPF record is the only
 // TXT record that the platform specifies at a.test.
 func offerWithoutOwnership() dns.Offer {
-	o := offer()
-	o.Verification = nil
-	return o
+	withoutOwnership := offer()
+	withoutOwnership.Verification = nil
+	return withoutOwnership
 }
 
 // spfRecords returns the TXT records at a.test.

@@ -8,7 +8,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func TestPlanMX(t *testing.T) {
+func TestPlanConflictsWithForeignMXRecords(t *testing.T) {
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.MX, values...)} }
 	managed := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
 	exchangeProblem := func(kind dns.MXProblem) func(*dns.Referenced) {
@@ -16,7 +16,7 @@ func TestPlanMX(t *testing.T) {
 			r.Exchanges = map[string]dns.MXProblem{"mx.else.test": kind, "ms999.msv1.invalid": kind}
 		}
 	}
-	for _, tt := range []planCase{
+	for _, tc := range []planCase{
 		{name: "no MX record", action: dns.Create, reason: "missing", after: []string{"0 " + platformMX}},
 		{name: "the desired host alone", sets: mx("0 " + platformMX), action: dns.Preserve, reason: "present", after: []string{"0 " + platformMX}},
 		{name: "the desired host in capitals with a dot", sets: mx("0 A-TEST.r4nd.MX.microsoft."), action: dns.Preserve, reason: "present",
@@ -27,7 +27,7 @@ func TestPlanMX(t *testing.T) {
 			after: []string{"0 " + platformMX, "10 mx.else.test"}},
 		{name: "mx_platform_migration: the platform's earlier host", sets: mx("0 " + previousMX), action: dns.Update, reason: "mx_platform_migration",
 			after: []string{"0 " + platformMX}},
-		{name: "mx_platform_migration: both of the platform's hosts", sets: mx("0 "+previousMX, "0 "+platformMX), action: dns.Update, reason: "mx_platform_migration",
+		{name: "mx_platform_migration: the platform's earlier host and the desired host", sets: mx("0 "+previousMX, "0 "+platformMX), action: dns.Update, reason: "mx_platform_migration",
 			after: []string{"0 " + platformMX}},
 		{name: "a host with the suffix of a hyphenated domain", sets: mx("0 a-test01i.mail.protection.outlook.com"), action: dns.Conflict,
 			reason: "mx_other_provider", blocking: true, after: []string{"0 a-test01i.mail.protection.outlook.com"}},
@@ -74,20 +74,20 @@ func TestPlanMX(t *testing.T) {
 			action: dns.Conflict, reason: "mx_other_provider", blocking: true, after: []string{"5 mx.else.test"}},
 		{name: "cname_at_domain", sets: []dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
 	} {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Inbound) })
+		t.Run(tc.name, func(t *testing.T) { tc.run(t, offer(), "a.test", dns.Inbound) })
 	}
 }
 
 // TestForeignMXBlocksAPlanBeforeVerification checks plans that are made before the verification of
 // the domain, when the platform has specified no MX yet. An MX record of another provider blocks
-// even such a plan, unless a host of the platform is listed too: after the verification, a set with
-// the desired host and another one does not block.
+// such a plan, unless the set also has a host of the platform that receives mail. This host may be
+// the desired one, and a set with the desired host and a foreign one does not block.
 func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		values   []string
-		want     dns.Reason
-		blocking bool
+	for _, tc := range []struct {
+		name         string
+		values       []string
+		wantReason   dns.Reason // "" for no item
+		wantBlocking bool
 	}{
 		{"an MX of another provider", []string{"1 aspmx.l.google.com"}, "mx_other_provider", true},
 		{"an MX of the platform and one of another provider", []string{"0 " + previousMX, "10 mx.else.test"}, "mx_mixed", false},
@@ -100,20 +100,20 @@ func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 		{"the ownership record of an earlier tenant", []string{"32767 ms999.msv1.invalid"}, "", false},
 		{"no MX record", nil, "", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			read := reliableRead()
-			if len(tt.values) > 0 {
-				read = reliableRead(rrset("a.test", dns.MX, tt.values...))
+			if len(tc.values) > 0 {
+				read = reliableRead(rrset("a.test", dns.MX, tc.values...))
 			}
 			plan := dns.NewPlan(dns.Offer{Verification: ownershipRecords, Hosts: platformHosts}, read, nil)
-			if tt.want == "" {
+			if tc.wantReason == "" {
 				if !plan.SafeToApply() || len(plan.Items) != 2 {
 					t.Fatalf("got %+v, want no item for the MX", plan.Items)
 				}
 				return
 			}
-			if got := itemFor(t, plan, dns.Inbound); got.Reason != tt.want || got.Blocking != tt.blocking || got.Desired != "" || plan.SafeToApply() == tt.blocking {
-				t.Fatalf("got %+v, want an item with the reason %s, blocking: %t", got, tt.want, tt.blocking)
+			if got := itemFor(t, plan, dns.Inbound); got.Reason != tc.wantReason || got.Blocking != tc.wantBlocking || got.Desired != "" || plan.SafeToApply() == tc.wantBlocking {
+				t.Fatalf("got %+v, want an item with the reason %s, blocking: %t", got, tc.wantReason, tc.wantBlocking)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestALeftoverOfVerificationDoesNotDelayADomain(t *testing.T) {
 	read := reliableRead(rrset("a.test", dns.MX, "32767 ms999.msv1.invalid", "0 "+platformMX))
 	plan := dns.NewPlan(offer(), read, nil)
 	if plan.Complete() {
-		t.Fatal("a plan that creates records is complete")
+		t.Fatalf("a plan that creates records is complete: %+v", plan)
 	}
 	for _, c := range plan.Changes {
 		if c.After.Type != dns.MX {

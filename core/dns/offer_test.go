@@ -21,17 +21,17 @@ func TestDesiredRecordsAreRecordsOfTheDomain(t *testing.T) {
 	}, platformOffer.Service...)
 	platformOffer.Signing.Selector2.Name = "Selector2._domainkey.A.test."
 	platformOffer.Signing.Selector2.TTL = 60
-	record := func(purpose dns.Purpose, recordType dns.Type, name, content string, ttl int) dns.Desired {
+	desired := func(purpose dns.Purpose, recordType dns.Type, name, content string, ttl int) dns.Desired {
 		return dns.Desired{Purpose: purpose, Record: dns.Record{Type: recordType, Name: name, Content: content, TTL: ttl}}
 	}
 	want := []dns.Desired{
-		record(dns.Ownership, dns.TXT, "a.test", ownershipText, 3600),
-		record(dns.Inbound, dns.MX, "a.test", platformMX, 3600),
-		record(dns.Sending, dns.TXT, "a.test", "v=spf1 "+includePlatform+" -all", 3600),
-		record(dns.Autodiscover, dns.CNAME, "autodiscover.a.test", autodiscoverTarget, 3600),
-		record(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none", 3600),
-		record(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1, 3600),
-		record(dns.Selector2, dns.CNAME, "selector2._domainkey.a.test", target2, 60),
+		desired(dns.Ownership, dns.TXT, "a.test", ownershipText, 3600),
+		desired(dns.Inbound, dns.MX, "a.test", platformMX, 3600),
+		desired(dns.Sending, dns.TXT, "a.test", "v=spf1 "+platformInclude+" -all", 3600),
+		desired(dns.Autodiscover, dns.CNAME, "autodiscover.a.test", autodiscoverTarget, 3600),
+		desired(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none", 3600),
+		desired(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1, 3600),
+		desired(dns.Selector2, dns.CNAME, "selector2._domainkey.a.test", target2, 60),
 	}
 	if diff := cmp.Diff(want, dns.DesiredRecords("a.test", platformOffer)); diff != "" {
 		t.Error(diff)
@@ -54,18 +54,18 @@ func TestDesiredRecordsAreRecordsOfTheDomain(t *testing.T) {
 }
 
 func TestVerificationRecordPrefersTXT(t *testing.T) {
-	for _, tt := range []struct {
-		name             string
-		ownershipRecords []dns.Record
-		want             dns.Type
+	for _, tc := range []struct {
+		name    string
+		offered []dns.Record
+		want    dns.Type
 	}{
 		{"a TXT record in any position", ownershipRecords, dns.TXT},
 		{"only an MX record", ownershipRecords[:1], dns.MX},
 		{"no record", nil, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got, ok := dns.VerificationRecord(tt.ownershipRecords); got.Type != tt.want || ok != (tt.want != "") {
-				t.Fatalf("got %+v, %t; want the type %q", got, ok, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got, found := dns.VerificationRecord(tc.offered); got.Type != tc.want || found != (tc.want != "") {
+				t.Fatalf("got %+v, %t; want the type %q", got, found, tc.want)
 			}
 		})
 	}

@@ -15,28 +15,28 @@ import (
 )
 
 func TestPlanForEmptyZoneCreatesEachRecord(t *testing.T) {
-	web := rrset("www.a.test", dns.CNAME, "web.test")
-	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.NS, "ns1.test"), rrset("a.test", dns.SOA, "x"), web), nil)
-	if !p.SafeToApply() || len(p.Blocking()) != 0 || p.Zone != "a.test" || len(p.Observed) != 0 {
-		t.Fatalf("got %+v, want a plan of a.test that is safe to apply", p)
+	webCNAME := rrset("www.a.test", dns.CNAME, "web.test")
+	plan := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.NS, "ns1.test"), rrset("a.test", dns.SOA, "x"), webCNAME), nil)
+	if !plan.SafeToApply() || len(plan.Blocking()) != 0 || plan.Zone != "a.test" || len(plan.Observed) != 0 {
+		t.Fatalf("got %+v, want a plan of a.test that is safe to apply", plan)
 	}
-	var order []string
-	for _, c := range p.Changes {
+	var changedSets []string
+	for _, c := range plan.Changes {
 		if len(c.Before.Values) != 0 || c.After.TTL != 3600 {
 			t.Errorf("got %+v, want a new set with the TTL 3600", c)
 		}
-		order = append(order, c.After.Name+" "+string(c.After.Type))
+		changedSets = append(changedSets, c.After.Name+" "+string(c.After.Type))
 	}
 	// The ownership record is written first, in the same record set as SPF.
 	want := []string{"a.test TXT", "a.test MX", "autodiscover.a.test CNAME", "_dmarc.a.test TXT",
 		"selector1._domainkey.a.test CNAME", "selector2._domainkey.a.test CNAME"}
-	if diff := cmp.Diff(want, order); diff != "" {
+	if diff := cmp.Diff(want, changedSets); diff != "" {
 		t.Error(diff)
 	}
-	if err := dns.CheckChanges("a.test", p.Changes); err != nil {
+	if err := dns.CheckChanges("a.test", plan.Changes); err != nil {
 		t.Error(err)
 	}
-	if got := p.Changes[0].After.Values; !slices.Equal(got, []string{ownershipText, "v=spf1 " + includePlatform + " -all"}) {
+	if got := plan.Changes[0].After.Values; !slices.Equal(got, []string{ownershipText, "v=spf1 " + platformInclude + " -all"}) {
 		t.Errorf("the texts are %q, want the ownership record and the SPF record", got)
 	}
 }
@@ -45,11 +45,11 @@ func TestPlanForEmptyZoneCreatesEachRecord(t *testing.T) {
 // no change.
 func TestPlanKeepsTheTTL(t *testing.T) {
 	read := reliableRead(withTTL(60, rrset("a.test", dns.TXT, "x")), withTTL(77, rrset("a.test", dns.MX, "0 "+platformMX)))
-	p := dns.NewPlan(offer(), read, nil)
-	if c := p.Changes[0]; c.Before.TTL != 60 || c.After.TTL != 60 {
+	plan := dns.NewPlan(offer(), read, nil)
+	if c := plan.Changes[0]; c.Before.TTL != 60 || c.After.TTL != 60 {
 		t.Errorf("got %+v, want the TTL 60", c)
 	}
-	if got := itemFor(t, p, dns.Inbound); got.Action != dns.Preserve {
+	if got := itemFor(t, plan, dns.Inbound); got.Action != dns.Preserve {
 		t.Errorf("an MX with a different TTL is not preserved: %+v", got)
 	}
 }
@@ -57,8 +57,8 @@ func TestPlanKeepsTheTTL(t *testing.T) {
 func TestUnreliableReadIsNotSafeToApply(t *testing.T) {
 	read := reliableRead()
 	read.Complete, read.Reason = false, "servers_disagree"
-	if p := dns.NewPlan(offer(), read, nil); p.SafeToApply() || p.Reliable || p.Reason != "servers_disagree" || len(p.Items) != 7 {
-		t.Fatalf("got %+v, want 7 items and a plan that is not safe to apply", p)
+	if plan := dns.NewPlan(offer(), read, nil); plan.SafeToApply() || plan.Reliable || plan.Reason != "servers_disagree" || len(plan.Items) != 7 {
+		t.Fatalf("got %+v, want 7 items and a plan that is not safe to apply", plan)
 	}
 }
 
@@ -66,8 +66,8 @@ func TestPlanHashCoversOnlyInspectedRecordsAndDecisions(t *testing.T) {
 	zoneSets := []dns.RRSet{rrset("a.test", dns.TXT, "x", "v=spf1 a -all"), rrset("a.test", dns.MX, "0 "+previousMX)}
 	hash := func(sets ...dns.RRSet) string { return dns.NewPlan(offer(), reliableRead(sets...), nil).Hash() }
 	equalHashes := map[string]string{
-		"another order":                        hash(zoneSets[1], rrset("A.test.", dns.TXT, "v=spf1 a -all", "x")),
-		"another TTL":                          hash(withTTL(60, zoneSets[0]), zoneSets[1]),
+		"records in another order":             hash(zoneSets[1], rrset("A.test.", dns.TXT, "v=spf1 a -all", "x")),
+		"another TTL of a set":                 hash(withTTL(60, zoneSets[0]), zoneSets[1]),
 		"records that a plan does not inspect": hash(zoneSets[0], zoneSets[1], rrset("www.a.test", dns.CNAME, "x.test"), rrset("a.test", "A", "192.0.2.1")),
 	}
 	for name, got := range equalHashes {
@@ -102,8 +102,8 @@ func TestPlanHashCoversOnlyInspectedRecordsAndDecisions(t *testing.T) {
 // TestPlanSurvivesJSON checks that a plan is equal after it was encoded as JSON and decoded, if all
 // its texts are valid UTF-8.
 func TestPlanSurvivesJSON(t *testing.T) {
-	p := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.TXT, "v=spf1 a -all"), rrset("a.test", dns.MX, "0 .")), nil)
-	encoded, err := json.Marshal(p)
+	plan := dns.NewPlan(offer(), reliableRead(rrset("a.test", dns.TXT, "v=spf1 a -all"), rrset("a.test", dns.MX, "0 .")), nil)
+	encoded, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,10 +111,10 @@ func TestPlanSurvivesJSON(t *testing.T) {
 	if err := json.Unmarshal(encoded, &decoded); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, decoded); diff != "" {
+	if diff := cmp.Diff(plan, decoded); diff != "" {
 		t.Error(diff)
 	}
-	if decoded.Hash() != p.Hash() || decoded.SafeToApply() {
+	if decoded.Hash() != plan.Hash() || decoded.SafeToApply() {
 		t.Error("the decoded plan has a different hash or is safe to apply")
 	}
 }
@@ -124,7 +124,7 @@ func TestPlanSurvivesJSON(t *testing.T) {
 // wildcard.
 func TestPlanNotesThatItOverridesAWildcard(t *testing.T) {
 	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx ~all"))), fromWildcard(rrset("a.test", dns.MX, "5 mx.else.test")))
-	read.Zone = "test"
+	read.Zone = "test" // at the apex of its zone, a.test would have its own records
 	plan := dns.NewPlan(offerWithoutOwnership(), read, nil)
 	if got := itemFor(t, plan, dns.Inbound); got.Reason != "mx_other_provider" || !got.Blocking {
 		t.Errorf("an MX from a wildcard: got %+v, want a blocking conflict", got)
@@ -132,7 +132,7 @@ func TestPlanNotesThatItOverridesAWildcard(t *testing.T) {
 	if got := itemFor(t, plan, dns.Sending); !slices.Equal(got.Notes, []dns.Note{"wildcard_overridden"}) {
 		t.Errorf("got %+v, want the note wildcard_overridden", got)
 	}
-	want := dns.Change{Before: rrset("a.test", dns.TXT), After: withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx "+includePlatform+" ~all"))}
+	want := dns.Change{Before: rrset("a.test", dns.TXT), After: withTTL(60, rrset("a.test", dns.TXT, "x", "v=spf1 mx "+platformInclude+" ~all"))}
 	if diff := cmp.Diff(want, plan.Changes[0]); diff != "" {
 		t.Error(diff)
 	}
@@ -152,8 +152,8 @@ func TestPlanNotesThatItOverridesAWildcard(t *testing.T) {
 func TestAnswersAndListWithWildcardDMARCGiveOnePlan(t *testing.T) {
 	answers := reliableRead(fromWildcard(rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")))
 	wildcard := rrset("*.a.test", dns.TXT, "v=DMARC1; p=reject")
-	p := dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard}), nil)
-	if got := itemFor(t, p, dns.Policy); got.Action != dns.Preserve || p.Hash() != dns.NewPlan(offer(), answers, nil).Hash() {
+	plan := dns.NewPlan(offer(), answers.WithProviderRecords([]dns.RRSet{wildcard}), nil)
+	if got := itemFor(t, plan, dns.Policy); got.Action != dns.Preserve || plan.Hash() != dns.NewPlan(offer(), answers, nil).Hash() {
 		t.Errorf("the provider's list results in a different plan: %+v", got)
 	}
 	ownRecord := rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=none")
@@ -167,8 +167,8 @@ func TestAnswersAndListWithWildcardDMARCGiveOnePlan(t *testing.T) {
 // texts.
 func TestApexRecordsAreNotAWildcardsAnswer(t *testing.T) {
 	read := reliableRead(fromWildcard(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all"))))
-	c := dns.NewPlan(offerWithoutOwnership(), read, nil).Changes[1] // the first change is the MX
-	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), c.Before); diff != "" {
+	spfChange := dns.NewPlan(offerWithoutOwnership(), read, nil).Changes[1] // the first change is the MX
+	if diff := cmp.Diff(withTTL(60, rrset("a.test", dns.TXT, "v=spf1 a -all")), spfChange.Before); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -176,7 +176,7 @@ func TestApexRecordsAreNotAWildcardsAnswer(t *testing.T) {
 // TestPlanListsWrittenValues checks that Plan.Writes contains each written value with its purpose
 // and the value that it replaces.
 func TestPlanListsWrittenValues(t *testing.T) {
-	offer := dns.Offer{
+	platformOffer := dns.Offer{
 		Verification: []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "MS=ms1"}},
 		Service:      []dns.Record{{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:spf.protection.outlook.com -all"}},
 	}
@@ -184,22 +184,22 @@ func TestPlanListsWrittenValues(t *testing.T) {
 		{Name: "a.test", Type: dns.TXT, TTL: 300, Values: []string{"v=spf1 a ~all"}},
 	}}
 	writes := map[dns.Purpose]dns.Written{}
-	for _, w := range dns.NewPlan(offer, read, nil).Writes {
-		writes[w.Purpose] = w
+	for _, written := range dns.NewPlan(platformOffer, read, nil).Writes {
+		writes[written.Purpose] = written
 	}
-	if w := writes[dns.Ownership]; w.Value != "MS=ms1" || w.Replaced != "" || w.Name != "a.test" || w.Type != dns.TXT {
-		t.Errorf("ownership: got %+v, want the added record", w)
+	if written := writes[dns.Ownership]; written.Value != "MS=ms1" || written.Replaced != "" || written.Name != "a.test" || written.Type != dns.TXT {
+		t.Errorf("ownership: got %+v, want the added record", written)
 	}
-	if w := writes[dns.Sending]; w.Value != "v=spf1 a include:spf.protection.outlook.com ~all" || w.Replaced != "v=spf1 a ~all" {
-		t.Errorf("sending: got %+v, want the merged record and the replaced one", w)
+	if written := writes[dns.Sending]; written.Value != "v=spf1 a include:spf.protection.outlook.com ~all" || written.Replaced != "v=spf1 a ~all" {
+		t.Errorf("sending: got %+v, want the merged record and the replaced one", written)
 	}
 }
 
 func TestPlanKeepsOtherOwnershipRecords(t *testing.T) {
-	o := offer()
-	o.Service = nil
+	offerWithoutService := offer()
+	offerWithoutService.Service = nil
 	managed := []dns.Written{{Purpose: dns.Ownership, Name: "a.test", Type: dns.TXT, Value: "MS=ms1"}}
-	for _, tt := range []planCase{
+	for _, tc := range []planCase{
 		{name: "no record", action: dns.Create, reason: "missing", after: []string{ownershipText}},
 		{name: "present among other texts", sets: spfRecords("x", ownershipText, "y"), action: dns.Preserve, reason: "present", after: []string{"x", ownershipText, "y"}},
 		{name: "keeps other texts and other tenants' records", sets: spfRecords("MS=ms99", "x"), action: dns.Create, reason: "missing", after: []string{"MS=ms99", "x", ownershipText}},
@@ -212,13 +212,13 @@ func TestPlanKeepsOtherOwnershipRecords(t *testing.T) {
 			after: []string{strings.Repeat("x", 8192), ownershipText}},
 		{name: "cname_at_domain", sets: []dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}, action: dns.Conflict, reason: "cname_at_domain", blocking: true},
 	} {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, o, "a.test", dns.Ownership) })
+		t.Run(tc.name, func(t *testing.T) { tc.run(t, offerWithoutService, "a.test", dns.Ownership) })
 	}
 }
 
 func TestPlanConflictsWithForeignAutodiscoverRecords(t *testing.T) {
 	const name = "autodiscover.a.test"
-	for _, tt := range []planCase{
+	for _, tc := range []planCase{
 		{name: "no record", action: dns.Create, reason: "missing", after: []string{autodiscoverTarget}},
 		{name: "an equal target in capitals", sets: []dns.RRSet{rrset(name, dns.CNAME, "Autodiscover.Outlook.com.")}, action: dns.Preserve, reason: "present",
 			after: []string{"Autodiscover.Outlook.com."}},
@@ -233,39 +233,40 @@ func TestPlanConflictsWithForeignAutodiscoverRecords(t *testing.T) {
 		{name: "only a wildcard answers", sets: []dns.RRSet{fromWildcard(rrset(name, dns.CNAME, "web.test"))}, action: dns.Create, reason: "missing",
 			notes: []dns.Note{"wildcard_overridden"}, after: []string{autodiscoverTarget}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, offer(), "a.test", dns.Autodiscover) })
+		t.Run(tc.name, func(t *testing.T) { tc.run(t, offer(), "a.test", dns.Autodiscover) })
 	}
 }
 
-// TestPlanEndsProxyingOfSelectors checks that a plan writes a DKIM CNAME with the right target if
-// the provider proxies it, and that tenantry does not become the owner of the target.
+// TestPlanEndsProxyingOfSelectors checks a DKIM CNAME that has the right target and that the
+// provider proxies. A plan writes this CNAME again, which ends the proxying. Writes does not list
+// the target, because the plan adds no value.
 func TestPlanEndsProxyingOfSelectors(t *testing.T) {
 	const name = "selector1._domainkey.a.test"
 	proxied := veiled([]dns.RRSet{rrset(name, dns.CNAME, target1), rrset("_dmarc.a.test", dns.CNAME, "a.vendor.test")})
 	public := reliableRead(rrset(name, "A", "192.0.2.1"), rrset("_dmarc.a.test", "A", "192.0.2.1"))
-	p, publicPlan := dns.NewPlan(offer(), public.WithProviderRecords(proxied), nil), dns.NewPlan(offer(), public, nil)
-	i := slices.IndexFunc(p.Changes, func(c dns.Change) bool { return c.After.Name == name })
-	if i < 0 || !p.Changes[i].Before.Veiled || p.Changes[i].After.Veiled || slices.ContainsFunc(p.Writes, func(w dns.Written) bool { return w.Purpose == dns.Selector1 }) {
-		t.Fatalf("the plan has the changes %+v and the writes %+v, want a change that ends the proxying", p.Changes, p.Writes)
+	plan, publicPlan := dns.NewPlan(offer(), public.WithProviderRecords(proxied), nil), dns.NewPlan(offer(), public, nil)
+	selectorChange := slices.IndexFunc(plan.Changes, func(c dns.Change) bool { return c.After.Name == name })
+	if selectorChange < 0 || !plan.Changes[selectorChange].Before.Veiled || plan.Changes[selectorChange].After.Veiled || slices.ContainsFunc(plan.Writes, func(w dns.Written) bool { return w.Purpose == dns.Selector1 }) {
+		t.Fatalf("the plan has the changes %+v and the writes %+v, want a change that ends the proxying", plan.Changes, plan.Writes)
 	}
-	outstanding, err := dns.Outstanding(proxied, p.Changes)
+	outstanding, err := dns.Outstanding(proxied, plan.Changes)
 	if !slices.ContainsFunc(outstanding, func(c dns.Change) bool { return c.After.Name == name }) || err != nil {
 		t.Errorf("the outstanding changes are %+v, %v, want the one that ends the proxying", outstanding, err)
 	}
-	if outstanding, err = dns.Outstanding([]dns.RRSet{p.Changes[i].After}, p.Changes[i:i+1]); len(outstanding) > 0 || err != nil {
+	if outstanding, err = dns.Outstanding([]dns.RRSet{plan.Changes[selectorChange].After}, plan.Changes[selectorChange:selectorChange+1]); len(outstanding) > 0 || err != nil {
 		t.Errorf("after the write, the outstanding changes are %+v, %v, want none", outstanding, err)
 	}
-	if p.VisibleIn(publicPlan) {
+	if plan.VisibleIn(publicPlan) {
 		t.Error("the plan is visible while the servers return addresses in place of the selector")
 	}
 	var published []dns.RRSet
-	for _, c := range p.Changes {
+	for _, c := range plan.Changes {
 		published = append(published, c.After)
 	}
-	public = reliableRead(append(published, rrset("_dmarc.a.test", "A", "192.0.2.1"))...)
-	written := append(published, proxied[1])
-	if p, publicPlan = dns.NewPlan(offer(), public.WithProviderRecords(written), nil), dns.NewPlan(offer(), public, nil); !p.Complete() || !p.VisibleIn(publicPlan) {
-		t.Errorf("after the write, the plans are %+v and %+v, want nothing to wait for", p.Items, publicPlan.Items)
+	public = reliableRead(slices.Concat(published, []dns.RRSet{rrset("_dmarc.a.test", "A", "192.0.2.1")})...)
+	storedAfterWrite := slices.Concat(published, proxied[1:])
+	if plan, publicPlan = dns.NewPlan(offer(), public.WithProviderRecords(storedAfterWrite), nil), dns.NewPlan(offer(), public, nil); !plan.Complete() || !plan.VisibleIn(publicPlan) {
+		t.Errorf("after the write, the plans are %+v and %+v, want nothing to wait for", plan.Items, publicPlan.Items)
 	}
 }
 
@@ -302,8 +303,8 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 func TestFlattenedCNAMEBlocksBelowTheApex(t *testing.T) {
 	public := reliableRead(rrset("a.test", dns.A, "192.0.2.1"))
 	public.Zone = "test"
-	p := dns.NewPlan(offer(), public.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}), nil)
-	if got := itemFor(t, p, dns.Inbound); got.Reason != dns.ReasonAliasAtDomain || !got.Blocking || p.SafeToApply() {
+	plan := dns.NewPlan(offer(), public.WithProviderRecords([]dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}), nil)
+	if got := itemFor(t, plan, dns.Inbound); got.Reason != dns.ReasonAliasAtDomain || !got.Blocking || plan.SafeToApply() {
 		t.Errorf("got %+v, want a blocking item with the reason %s", got, dns.ReasonAliasAtDomain)
 	}
 }
@@ -314,37 +315,38 @@ func TestProxiedApexCNAMEDoesNotAddAnswers(t *testing.T) {
 	text, oldMX := rrset("a.test", dns.TXT, "mine"), rrset("a.test", dns.MX, "10 mx.old.test")
 	public := reliableRead(text, oldMX, rrset("a.test", dns.A, "192.0.2.1"))
 	stored := append(veiled([]dns.RRSet{rrset("a.test", dns.CNAME, "web.else.test")}), text)
-	p := dns.NewPlan(offer(), public.WithProviderRecords(stored), nil)
-	if got := itemFor(t, p, dns.Inbound); got.Action != dns.Create {
+	plan := dns.NewPlan(offer(), public.WithProviderRecords(stored), nil)
+	if got := itemFor(t, plan, dns.Inbound); got.Action != dns.Create {
 		t.Errorf("the item for an MX set that the provider no longer has is %+v, want it created", got)
 	}
-	if diff := cmp.Diff([]dns.RRSet{text}, p.Observed); diff != "" {
+	if diff := cmp.Diff([]dns.RRSet{text}, plan.Observed); diff != "" {
 		t.Errorf("the observed sets (-want +got):\n%s", diff)
 	}
 }
 
-// TestWithProviderRecordsIsUnreliableWithUnreadNames checks a list of the provider that is newer
-// than the answers of the name servers. The names on which the new records depend were not read.
+// TestWithProviderRecordsIsUnreliableWithUnreadNames checks lists of the provider that are newer
+// than the answers of the name servers. The read becomes unreliable if the newer records depend on
+// names that were not read.
 func TestWithProviderRecordsIsUnreliableWithUnreadNames(t *testing.T) {
 	spf, dmarc := rrset("a.test", dns.TXT, "v=spf1 include:crm.test ~all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject")
 	key := rrset("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name           string
 		public, stored []dns.RRSet
-		reliable       bool
+		wantReliable   bool
 	}{
 		{"the same records", []dns.RRSet{spf, dmarc, key}, []dns.RRSet{spf, dmarc, key}, true},
 		{"a new name in the SPF record", []dns.RRSet{rrset("a.test", dns.TXT, "v=spf1 ~all"), dmarc}, []dns.RRSet{spf, dmarc}, false},
-		{"no name of the SPF record any more", []dns.RRSet{spf, dmarc}, []dns.RRSet{dmarc}, true},
-		{"no DMARC record any more", []dns.RRSet{spf, dmarc}, []dns.RRSet{spf}, false},
+		{"the SPF record was removed", []dns.RRSet{spf, dmarc}, []dns.RRSet{dmarc}, true},
+		{"the DMARC record was removed", []dns.RRSet{spf, dmarc}, []dns.RRSet{spf}, false},
 		{"a new DMARC record", []dns.RRSet{spf}, []dns.RRSet{spf, dmarc}, true},
 		{"a key in place of a CNAME", nil, []dns.RRSet{key}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			wanted := dns.DesiredRecords("a.test", offer())
-			got := reliableRead(tt.public...).WithProviderRecords(tt.stored, wanted...)
-			if got.Complete != tt.reliable || (got.Reason == dns.ReasonProviderAhead) == tt.reliable {
-				t.Errorf("complete is %t with the reason %q, want %t", got.Complete, got.Reason, tt.reliable)
+			got := reliableRead(tc.public...).WithProviderRecords(tc.stored, wanted...)
+			if got.Complete != tc.wantReliable || (got.Reason == dns.ReasonProviderAhead) == tc.wantReliable {
+				t.Errorf("complete is %t with the reason %q, want complete %t, otherwise the reason provider_ahead", got.Complete, got.Reason, tc.wantReliable)
 			}
 		})
 	}
@@ -370,7 +372,7 @@ func TestWorkOfAPlanGrowsLinearlyWithTheZone(t *testing.T) {
 		})
 	}
 	if few, many := allocations(200), allocations(400); many > 3*few {
-		t.Errorf("a plan of 400 sets allocates %v times, and one of 200 sets %v times", many, few)
+		t.Errorf("a plan of 400 sets allocates %v times, want at most three times as often as a plan of 200 sets, which allocates %v times", many, few)
 	}
 }
 
@@ -384,16 +386,16 @@ func TestWithProviderRecordsKeepsDelegatedRecords(t *testing.T) {
 	}
 	public := reliableRead(providerRecords[0], providerRecords[1], rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=reject"),
 		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2))
-	p := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
+	plan := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
 	for purpose, want := range map[dns.Purpose]dns.Reason{
 		dns.Selector1: dns.ReasonPresent, dns.Selector2: dns.ReasonPresent, dns.Policy: dns.ReasonDMARCPresent,
 	} {
-		if got := itemFor(t, p, purpose); got.Action != dns.Preserve || got.Reason != want {
+		if got := itemFor(t, plan, purpose); got.Action != dns.Preserve || got.Reason != want {
 			t.Errorf("%s: got %+v, want preserve with the reason %s", purpose, got, want)
 		}
 	}
-	if p = dns.NewPlan(offer(), reliableRead(providerRecords[0]).WithProviderRecords(providerRecords), nil); itemFor(t, p, dns.Selector1).Reason != dns.ReasonDKIMDelegated {
-		t.Errorf("nothing is published yet: got %+v, want the reason dkim_delegated", p.Items)
+	if plan = dns.NewPlan(offer(), reliableRead(providerRecords[0]).WithProviderRecords(providerRecords), nil); itemFor(t, plan, dns.Selector1).Reason != dns.ReasonDKIMDelegated {
+		t.Errorf("nothing is published yet: got %+v, want the reason dkim_delegated", plan.Items)
 	}
 }
 
@@ -403,12 +405,12 @@ func TestPlanWritesNothingBelowDNAME(t *testing.T) {
 	providerRecords := []dns.RRSet{rrset("_domainkey.a.test", dns.DNAME, "keys.esp.test")}
 	public := reliableRead(rrset("selector1._domainkey.a.test", dns.CNAME, "selector1.keys.esp.test"),
 		rrset("selector2._domainkey.a.test", dns.CNAME, "selector2.keys.esp.test"))
-	p := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
-	if got := itemFor(t, p, dns.Selector1); got.Reason != dns.ReasonDKIMTaken || !got.Blocking {
+	plan := dns.NewPlan(offer(), public.WithProviderRecords(providerRecords), nil)
+	if got := itemFor(t, plan, dns.Selector1); got.Reason != dns.ReasonDKIMTaken || !got.Blocking {
 		t.Errorf("got %+v, want a blocking item with the reason %s", got, dns.ReasonDKIMTaken)
 	}
-	if slices.ContainsFunc(p.Changes, func(c dns.Change) bool { return c.After.Type == dns.CNAME && c.After.Name != "autodiscover.a.test" }) {
-		t.Errorf("the plan writes a selector: %+v", p.Changes)
+	if slices.ContainsFunc(plan.Changes, func(c dns.Change) bool { return c.After.Type == dns.CNAME && c.After.Name != "autodiscover.a.test" }) {
+		t.Errorf("the plan writes a selector: %+v", plan.Changes)
 	}
 }
 
@@ -433,11 +435,11 @@ func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
 	const name, foreign = "selector1._domainkey.a.test", "s1.domainkey.esp.test"
 	publicKey := rrset(name, dns.TXT, "v=DKIM1; k=rsa; p=MIIB")
 	managed := []dns.Written{{Purpose: dns.Selector1, Name: name, Type: dns.CNAME, Value: foreign}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		read    dns.ZoneRead
 		managed []dns.Written
-		reason  dns.Reason
+		reason  dns.Reason // of the blocking item, "" for none
 	}{
 		{"no record", reliableRead(), nil, ""},
 		{"a CNAME to another service", reliableRead(rrset(name, dns.CNAME, foreign)), nil, dns.ReasonDKIMTaken},
@@ -449,14 +451,14 @@ func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
 		{"a key that may be a flattened CNAME", reliableRead(publicKey), nil, ""},
 		{"a delegation of _domainkey", reliableRead(rrset("_domainkey.a.test", dns.NS, "ns1.esp.test")), nil, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := dns.NewPlan(earlyOffer, tt.read, tt.managed)
-			if p.SafeToApply() != (tt.reason == "") {
-				t.Fatalf("got %+v, want a blocking item with the reason %q, if any", p, tt.reason)
+		t.Run(tc.name, func(t *testing.T) {
+			plan := dns.NewPlan(earlyOffer, tc.read, tc.managed)
+			if plan.SafeToApply() != (tc.reason == "") {
+				t.Fatalf("got %+v, want a plan that is safe to apply: %t", plan, tc.reason == "")
 			}
-			if tt.reason != "" {
-				if got := itemFor(t, p, dns.Selector1); got.Reason != tt.reason || !got.Blocking || len(got.Observed) == 0 || got.Desired != "" {
-					t.Errorf("got %+v, want a blocking item with the reason %s", got, tt.reason)
+			if tc.reason != "" {
+				if got := itemFor(t, plan, dns.Selector1); got.Reason != tc.reason || !got.Blocking || len(got.Observed) == 0 || got.Desired != "" {
+					t.Errorf("got %+v, want a blocking item with the reason %s", got, tc.reason)
 				}
 			}
 		})
@@ -468,10 +470,10 @@ func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
 // record of the platform.
 func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 	earlyOffer := dns.Offer{Verification: ownershipRecords, Hosts: platformHosts}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		texts   []string
 		managed []dns.Written
-		reason  dns.Reason
+		reason  dns.Reason // of the blocking item, "" for none
 	}{
 		"no SPF record":                         {[]string{"x"}, nil, ""},
 		"one SPF record":                        {[]string{"v=spf1 include:other.test ~all"}, nil, ""},
@@ -486,19 +488,19 @@ func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 			[]dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: "v=spf1 -all"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := dns.NewPlan(earlyOffer, reliableRead(rrset("a.test", dns.TXT, tt.texts...)), tt.managed)
-			if !p.Incomplete() || p.SafeToApply() != (tt.reason == "") {
-				t.Fatalf("got %+v, want a blocking item with the reason %q, if any", p, tt.reason)
+			plan := dns.NewPlan(earlyOffer, reliableRead(rrset("a.test", dns.TXT, tc.texts...)), tc.managed)
+			if !plan.Incomplete() || plan.SafeToApply() != (tc.reason == "") {
+				t.Fatalf("got %+v, want a plan that is safe to apply: %t", plan, tc.reason == "")
 			}
-			if tt.reason != "" {
-				if got := itemFor(t, p, dns.Sending); got.Reason != tt.reason || !got.Blocking || !slices.Equal(got.Observed, tt.texts) {
-					t.Errorf("got %+v, want a blocking item with the reason %s", got, tt.reason)
+			if tc.reason != "" {
+				if got := itemFor(t, plan, dns.Sending); got.Reason != tc.reason || !got.Blocking || !slices.Equal(got.Observed, tc.texts) {
+					t.Errorf("got %+v, want a blocking item with the reason %s", got, tc.reason)
 				}
 			}
 		})
 	}
-	if p := dns.NewPlan(offer(), reliableRead(), nil); p.Incomplete() {
-		t.Error("Incomplete returns true for a plan with an SPF record")
+	if plan := dns.NewPlan(offer(), reliableRead(), nil); plan.Incomplete() {
+		t.Errorf("Incomplete returns true for a plan with an SPF record: %+v", plan)
 	}
 	holder := dns.Detection{Provider: dns.Provider{ID: "x"}, Title: "X"}
 	automation := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ZoneAccessible}}.Automate(reliableRead(), dns.NewPlan(earlyOffer, reliableRead(), nil))

@@ -18,8 +18,8 @@ var (
 	someTexts = []string{
 		ownershipText, "MS=ms99", "MS=ms1", "google-site-verification=x", "\x00\xff\"\\;", "", strings.Repeat("long ", 120),
 		"v=spf1 -all", "v=spf1 a ~all", "v=spf1  MX   ?all", "v=spf1 +all", "v=spf1", "v=spf1 nonsense", "v=spf1 redirect=one.test",
-		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + includePlatform + " -all",
-		"v=spf1 ~" + includePlatform + " -all", "v=spf1 a -all " + includePlatform, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
+		"v=spf1 include:one.test -all", "v=spf1 include:two.test ~all", "v=spf1 include:unknown.test ~all", "v=spf1 " + platformInclude + " -all",
+		"v=spf1 ~" + platformInclude + " -all", "v=spf1 a -all " + platformInclude, "v=spf1 a mx a:1.test a:2.test a:3.test mx:4.test exists:5.test a:6.test a:7.test a:8.test -all",
 	}
 	someExchanges = []string{"0 " + platformMX, "10 " + platformMX, "0 " + previousMX, "1 aspmx.l.google.com", "0 .", "5 192.0.2.1", "nonsense", "32767 ms1.msv1.invalid", "0 mx.old.test"}
 	somePolicies  = []string{"v=DMARC1; p=none", "v=DMARC1; p=reject; adkim=s", "v=DMARC1; p", "hello", "v=dmarc1"}
@@ -63,7 +63,7 @@ func drawZone(t *rapid.T) dns.ZoneRead {
 		drawSet("a.test", dns.CNAME, []string{"web.test"}, 1)
 	}
 	read := reliableRead(sets...)
-	read.Referenced.SPF["one.test"] = []string{"v=spf1 a " + includePlatform + " -all"}
+	read.Referenced.SPF["one.test"] = []string{"v=spf1 a " + platformInclude + " -all"}
 	read.Referenced.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
 	return read
 }
@@ -77,15 +77,15 @@ func readAfter(t *rapid.T, read dns.ZoneRead, plan dns.Plan) dns.ZoneRead {
 	if err := dns.CheckChanges("a.test", plan.Changes); err != nil {
 		t.Fatal(err)
 	}
-	next := read
-	next.Sets = slices.Clone(read.Sets)
+	readAfterWrite := read
+	readAfterWrite.Sets = slices.Clone(read.Sets)
 	for _, c := range outstanding {
-		next.Sets = slices.DeleteFunc(next.Sets, func(rrset dns.RRSet) bool {
+		readAfterWrite.Sets = slices.DeleteFunc(readAfterWrite.Sets, func(rrset dns.RRSet) bool {
 			return rrset.Name == c.After.Name && (rrset.Type == c.After.Type || rrset.Synthesised)
 		})
-		next.Sets = append(next.Sets, c.After)
+		readAfterWrite.Sets = append(readAfterWrite.Sets, c.After)
 	}
-	return next
+	return readAfterWrite
 }
 
 // recordsAtProvider returns the record sets that the provider lists. Answers from wildcards are not
@@ -148,7 +148,7 @@ func TestPlanKeepsForeignValues(t *testing.T) {
 
 // mayBeReplaced reports whether a plan may replace a value. An SPF record may be replaced only if
 // the plan has an item that adds only the platform's include.
-func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
+func mayBeReplaced(plan dns.Plan, rrset dns.RRSet, managed []dns.Written, value string) bool {
 	isManaged := slices.ContainsFunc(managed, func(w dns.Written) bool { return w.Name == rrset.Name && w.Type == rrset.Type && w.Value == value })
 	switch {
 	case isManaged:
@@ -158,7 +158,7 @@ func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value str
 	case rrset.Type == dns.CNAME:
 		return value == target1 || value == target2 || value == "selector1-a-test._domainkey.t.onmicrosoft.com"
 	case rrset.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):
-		return slices.ContainsFunc(p.Items, func(i dns.Item) bool {
+		return slices.ContainsFunc(plan.Items, func(i dns.Item) bool {
 			return i.Purpose == dns.Sending && i.Action == dns.Update && addsOnly(value, i.Desired)
 		})
 	default:
@@ -169,7 +169,7 @@ func mayBeReplaced(p dns.Plan, rrset dns.RRSet, managed []dns.Written, value str
 // addsOnly reports whether the SPF record after is the record before, or the record before with the
 // platform's include added.
 func addsOnly(before, after string) bool {
-	return strings.Replace(after, includePlatform+" ", "", 1) == before || after == before+" "+includePlatform+" ~all" || after == before
+	return strings.Replace(after, platformInclude+" ", "", 1) == before || after == before+" "+platformInclude+" ~all" || after == before
 }
 
 func TestPlanIgnoresAnswerOrder(t *testing.T) {
@@ -191,19 +191,19 @@ func TestPlanIgnoresAnswerOrder(t *testing.T) {
 // has a sentence.
 func TestPlanExplainsEveryWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := dns.NewPlan(offer(), drawZone(t), drawManaged(t))
-		for _, c := range p.Changes {
+		plan := dns.NewPlan(offer(), drawZone(t), drawManaged(t))
+		for _, c := range plan.Changes {
 			for _, value := range c.After.Values {
-				explained := slices.ContainsFunc(p.Items, func(i dns.Item) bool {
+				explained := slices.ContainsFunc(plan.Items, func(i dns.Item) bool {
 					return i.Name == c.After.Name && i.Type == c.After.Type && i.Desired == value && (i.Action == dns.Create || i.Action == dns.Update)
 				})
 				if !explained && !slices.Contains(c.Before.Values, value) {
-					t.Fatalf("no item explains %q: %+v", value, p.Items)
+					t.Fatalf("no item explains %q: %+v", value, plan.Items)
 				}
 			}
 		}
-		for _, i := range p.Items {
-			if i.Blocking && (i.Action != dns.Conflict || p.SafeToApply()) || i.Reason.Explain() == "" {
+		for _, i := range plan.Items {
+			if i.Blocking && (i.Action != dns.Conflict || plan.SafeToApply()) || i.Reason.Explain() == "" {
 				t.Fatalf("an item without a conflict blocks, a plan with a blocking item is safe to apply, or the reason has no sentence: %+v", i)
 			}
 		}

@@ -20,10 +20,10 @@ func TestReasonsAndNotesHaveSentences(t *testing.T) {
 		t.Fatal(err)
 	}
 	declared := map[string]int{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && v.Type != nil {
-			if kind, named := v.Type.(*ast.Ident); named {
-				declared[kind.Name]++
+	ast.Inspect(file, func(node ast.Node) bool {
+		if spec, ok := node.(*ast.ValueSpec); ok && spec.Type != nil {
+			if typeName, named := spec.Type.(*ast.Ident); named {
+				declared[typeName.Name]++
 			}
 		}
 		return true
@@ -32,11 +32,11 @@ func TestReasonsAndNotesHaveSentences(t *testing.T) {
 	for _, r := range dns.Reasons() {
 		sentences[string(r)] = r.Explain()
 	}
-	for _, n := range dns.Notes() {
-		sentences["note "+string(n)] = n.Explain()
+	for _, note := range dns.Notes() {
+		sentences["note "+string(note)] = note.Explain()
 	}
 	if len(dns.Reasons()) != declared["Reason"] || len(dns.Notes()) != declared["Note"] {
-		t.Errorf("%d reasons and %d notes are listed, want the declared %v", len(dns.Reasons()), len(dns.Notes()), declared)
+		t.Errorf("Reasons lists %d reasons and Notes %d notes, want all declared constants: %v", len(dns.Reasons()), len(dns.Notes()), declared)
 	}
 	seen := map[string]string{}
 	for name, text := range sentences {
@@ -48,8 +48,8 @@ func TestReasonsAndNotesHaveSentences(t *testing.T) {
 }
 
 func TestItemExplainIncludesNotes(t *testing.T) {
-	i := dns.Item{Reason: dns.ReasonPresent, Notes: []dns.Note{dns.NoteSPFPtr, dns.NoteSPFLong}}
-	if want := dns.ReasonPresent.Explain() + " " + dns.NoteSPFPtr.Explain() + " " + dns.NoteSPFLong.Explain(); i.Explain() != want {
-		t.Errorf("got %q, want %q", i.Explain(), want)
+	item := dns.Item{Reason: dns.ReasonPresent, Notes: []dns.Note{dns.NoteSPFPtr, dns.NoteSPFLong}}
+	if want := dns.ReasonPresent.Explain() + " " + dns.NoteSPFPtr.Explain() + " " + dns.NoteSPFLong.Explain(); item.Explain() != want {
+		t.Errorf("got %q, want %q", item.Explain(), want)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestReadStatusShowsEachRecord(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		sets []dns.RRSet
 		want dns.Status
@@ -40,7 +40,7 @@ func TestReadStatusShowsEachRecord(t *testing.T) {
 			dns.Status{MX: "missing", SPF: "missing", DMARC: "missing", DKIM: "partial"},
 		},
 		{
-			"texts with only a similar prefix", []dns.RRSet{
+			"texts that only begin like the records", []dns.RRSet{
 				rrset("a.test", dns.TXT, "v=spf10 -all", "v=spf", "MS=ms123456789", "ms=MS12345678"),
 				rrset("_dmarc.a.test", dns.TXT, "v=DMARC12"),
 			},
@@ -73,8 +73,8 @@ func TestReadStatusShowsEachRecord(t *testing.T) {
 			dns.Status{MX: "right.test.", SPF: "missing", DMARC: "missing", DKIM: "missing"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, dns.ReadStatus(readOf(tt.sets...), ownershipRecords, signing)); diff != "" {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, dns.ReadStatus(readOf(tc.sets...), ownershipRecords, signing)); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -85,20 +85,20 @@ func TestReadStatusIgnoresAnswerOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mx := rapid.SliceOfN(rapid.SampledFrom([]string{"0 a.test", "0 b.test", "5 c.test", "x"}), 0, 4).Draw(t, "mx")
 		txt := rapid.SliceOfN(rapid.SampledFrom([]string{"v=spf1 -all", "v=spf1 ~all", "MS=ms12345678", ""}), 0, 4).Draw(t, "txt")
-		read := func(mx, txt []string) dns.Status {
+		statusOf := func(mx, txt []string) dns.Status {
 			return dns.ReadStatus(readOf(rrset("a.test", dns.MX, mx...), rrset("a.test", dns.TXT, txt...)), ownershipRecords, signing)
 		}
-		shuffled := read(rapid.Permutation(mx).Draw(t, "shuffled mx"), rapid.Permutation(txt).Draw(t, "shuffled txt"))
-		if diff := cmp.Diff(read(mx, txt), shuffled); diff != "" {
+		shuffled := statusOf(rapid.Permutation(mx).Draw(t, "shuffled mx"), rapid.Permutation(txt).Draw(t, "shuffled txt"))
+		if diff := cmp.Diff(statusOf(mx, txt), shuffled); diff != "" {
 			t.Fatal(diff)
 		}
 	})
 }
 
 func TestReadStatusEscapesBinary(t *testing.T) {
-	s := dns.ReadStatus(readOf(rrset("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
-	if s.SPF != `v=spf1 \255\000 -all` || s.DMARC != `v=DMARC1; p=\254` {
-		t.Errorf("got %+v, want escaped texts", s)
+	status := dns.ReadStatus(readOf(rrset("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), rrset("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
+	if status.SPF != `v=spf1 \255\000 -all` || status.DMARC != `v=DMARC1; p=\254` {
+		t.Errorf("got %+v, want escaped texts", status)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 	earlier := dns.Status{MX: "old.example.", SPF: "v=spf1 -all", DMARC: dns.Missing, DKIM: dns.DKIMPartial, VerificationSeen: true}
 	allMissing := dns.Status{MX: dns.Missing, SPF: dns.Missing, DMARC: dns.Missing, DKIM: dns.Missing}
 	allNew := dns.Status{MX: "new.example.", SPF: dns.Missing, DMARC: "v=DMARC1; p=none", DKIM: dns.DKIMHealthy}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name          string
 		earlier, read dns.Status
 		complete      bool
@@ -119,9 +119,9 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 		{"a complete read replaces all values", earlier, allNew, true, allNew},
 		{"the first read may be incomplete", dns.Status{}, allMissing, false, allMissing},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := dns.MergeStatus(tt.earlier, tt.read, tt.complete); got != tt.want {
-				t.Fatalf("got %+v, want %+v", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := dns.MergeStatus(tc.earlier, tc.read, tc.complete); got != tc.want {
+				t.Fatalf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}
@@ -129,14 +129,14 @@ func TestAnIncompleteReadKeepsTheEarlierStatus(t *testing.T) {
 
 func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 	const platformSPFRecord, mxHost = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
-	offer := dns.Offer{Verification: ownershipRecords, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
+	platformOffer := dns.Offer{Verification: ownershipRecords, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: mxHost}, {Type: dns.TXT, Name: "a.test", Content: platformSPFRecord},
 	}}
 	selectors := []dns.RRSet{
 		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2),
 	}
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.MX, values...)} }
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                      string
 		offer                     dns.Offer
 		sets                      []dns.RRSet
@@ -144,35 +144,35 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 		wantSPF, wantDKIM, wantMX dns.Soundness
 	}{
 		{"unknown without the platform's records", dns.Offer{}, append(mx("0 "+mxHost), selectors...), nil, dns.SoundnessUnknown, dns.SoundnessUnknown, dns.SoundnessUnknown},
-		{"no records", offer, nil, nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"both DKIM selectors", offer, selectors, nil, dns.SoundnessWrong, dns.SoundnessRight, dns.SoundnessWrong},
-		{"one DKIM selector of two", offer, selectors[:1], nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"the platform's MX", offer, mx("0 " + mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"another MX host of the platform", offer, mx("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"the platform's MX next to a foreign one", offer, mx("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"a foreign MX", offer, mx("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"a null MX", offer, mx("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"SPF includes the platform", offer, spfRecords("other", "v=spf1 ip4:192.0.2.1 include:spf.protection.outlook.com ~all"), nil, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"no SPF record", offer, spfRecords("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"SPF without the platform", offer, spfRecords("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"SPF rejects the platform", offer, spfRecords("v=spf1 -include:spf.protection.outlook.com ~all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"two SPF records, which receivers reject", offer, spfRecords(platformSPFRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"an invalid SPF record", offer, spfRecords("v=spf1 nonsense"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"no records", platformOffer, nil, nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"both DKIM selectors", platformOffer, selectors, nil, dns.SoundnessWrong, dns.SoundnessRight, dns.SoundnessWrong},
+		{"one DKIM selector of two", platformOffer, selectors[:1], nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"the platform's MX", platformOffer, mx("0 " + mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"another MX host of the platform", platformOffer, mx("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"the platform's MX next to a foreign one", platformOffer, mx("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"a foreign MX", platformOffer, mx("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"a null MX", platformOffer, mx("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF includes the platform", platformOffer, spfRecords("other", "v=spf1 ip4:192.0.2.1 include:spf.protection.outlook.com ~all"), nil, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"no SPF record", platformOffer, spfRecords("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF without the platform", platformOffer, spfRecords("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF rejects the platform", platformOffer, spfRecords("v=spf1 -include:spf.protection.outlook.com ~all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"two SPF records, which receivers reject", platformOffer, spfRecords(platformSPFRecord, "v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"an invalid SPF record", platformOffer, spfRecords("v=spf1 nonsense"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{
-			"SPF includes the platform through another name", offer, spfRecords("v=spf1 include:_spf.a.test -all"),
+			"SPF includes the platform through another name", platformOffer, spfRecords("v=spf1 include:_spf.a.test -all"),
 			map[string][]string{"_spf.a.test": {platformSPFRecord}}, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong,
 		},
 		{
-			"another name does not include the platform", offer, spfRecords("v=spf1 include:_spf.a.test -all"),
+			"SPF includes another name, which does not include the platform", platformOffer, spfRecords("v=spf1 include:_spf.a.test -all"),
 			map[string][]string{"_spf.a.test": {"v=spf1 ip4:192.0.2.1 -all"}}, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong,
 		},
-		{"another name that was not read", offer, spfRecords("v=spf1 include:_spf.a.test -all"), nil, dns.SoundnessUnknown, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"SPF includes another name, which was not read", platformOffer, spfRecords("v=spf1 include:_spf.a.test -all"), nil, dns.SoundnessUnknown, dns.SoundnessWrong, dns.SoundnessWrong},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			read := readOf(tt.sets...)
-			read.Zone, read.Referenced.SPF = "a.test", tt.referenced
-			if spf, dkim, mx := dns.ReadSoundness(read, tt.offer); spf != tt.wantSPF || dkim != tt.wantDKIM || mx != tt.wantMX {
-				t.Fatalf("SPF %d, DKIM %d, MX %d, want %d, %d, %d", spf, dkim, mx, tt.wantSPF, tt.wantDKIM, tt.wantMX)
+		t.Run(tc.name, func(t *testing.T) {
+			read := readOf(tc.sets...)
+			read.Zone, read.Referenced.SPF = "a.test", tc.referenced
+			if spf, dkim, mx := dns.ReadSoundness(read, tc.offer); spf != tc.wantSPF || dkim != tc.wantDKIM || mx != tc.wantMX {
+				t.Fatalf("got SPF %d, DKIM %d, MX %d; want %d, %d, %d", spf, dkim, mx, tc.wantSPF, tc.wantDKIM, tc.wantMX)
 			}
 		})
 	}

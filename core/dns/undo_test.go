@@ -17,8 +17,8 @@ const (
 	mergedSPF = "v=spf1 a include:" + platformSPF + " ~all"
 )
 
-// runWrites returns the two writes of a run. The first one creates the ownership record. The second
-// one merges SPF, replaces the MX and creates autodiscover.
+// runWrites returns the two writes of a run. The first write creates the ownership record. The
+// second write merges SPF, replaces the MX and creates autodiscover.
 func runWrites() []dns.Write {
 	textsBefore := withTTL(300, rrset("a.test", dns.TXT, oldSPF, "of the owner"))
 	withOwnership := withTTL(300, rrset("a.test", dns.TXT, oldSPF, "of the owner", "MS=ms1"))
@@ -52,51 +52,51 @@ func afterRun(changed ...dns.RRSet) []dns.RRSet {
 
 func TestAnUndoRestoresOnlyUnchangedValues(t *testing.T) {
 	texts := func(values ...string) dns.RRSet { return withTTL(300, rrset("a.test", dns.TXT, values...)) }
-	for _, tt := range []struct {
-		name              string
-		current           []dns.RRSet
-		spf, ownership    dns.UndoAction
-		mx, leftover      dns.UndoAction
-		autodiscover      dns.UndoAction
-		txtAfter, mxAfter []string // the values of TXT and MX after the undo
+	for _, tc := range []struct {
+		name                      string
+		current                   []dns.RRSet
+		wantSPF, wantOwnership    dns.UndoAction
+		wantMX, wantLeftover      dns.UndoAction
+		wantAutodiscover          dns.UndoAction
+		wantTXTAfter, wantMXAfter []string // the values of TXT and MX after the undo
 	}{
-		{"nothing changed since", afterRun(), "restore", "remove", "restore", "restore", "remove",
+		{"nothing changed after the run", afterRun(), "restore", "remove", "restore", "restore", "remove",
 			[]string{oldSPF, "of the owner"}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
-		{"a text was replaced since, and the new one stays", afterRun(texts(mergedSPF, "MS=ms1", "new")), "restore", "remove", "restore", "restore", "remove",
+		{"a foreign text was replaced after the run, and the new text stays", afterRun(texts(mergedSPF, "MS=ms1", "new")), "restore", "remove", "restore", "restore", "remove",
 			[]string{oldSPF, "new"}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
-		{"the SPF record was edited since", afterRun(texts("v=spf1 mx -all", "MS=ms1")), "changed_since", "remove", "restore", "restore", "remove",
+		{"the SPF record was edited after the run", afterRun(texts("v=spf1 mx -all", "MS=ms1")), "changed_since", "remove", "restore", "restore", "remove",
 			[]string{"v=spf1 mx -all"}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
-		{"the MX was edited since", afterRun(rrset("a.test", dns.MX, "5 mx.else.test")), "restore", "remove", "changed_since", "changed_since", "remove",
+		{"the MX was edited after the run", afterRun(rrset("a.test", dns.MX, "5 mx.else.test")), "restore", "remove", "changed_since", "changed_since", "remove",
 			[]string{oldSPF, "of the owner"}, []string{"5 mx.else.test"}},
-		{"an MX was added since", afterRun(rrset("a.test", dns.MX, "0 "+platformMX, "5 mx.else.test")), "restore", "remove", "restore", "changed_since", "remove",
+		{"an MX was added after the run", afterRun(rrset("a.test", dns.MX, "0 "+platformMX, "5 mx.else.test")), "restore", "remove", "restore", "changed_since", "remove",
 			[]string{oldSPF, "of the owner"}, []string{"0 " + previousMX, "5 mx.else.test"}},
 		{"the owner restored all records", []dns.RRSet{texts(oldSPF), rrset("a.test", dns.MX, "0 "+previousMX, "32767 ms9.msv1.invalid")},
 			"nothing_to_do", "nothing_to_do", "nothing_to_do", "nothing_to_do", "nothing_to_do",
 			[]string{oldSPF}, []string{"0 " + previousMX, "32767 ms9.msv1.invalid"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			undo := dns.NewUndo(tt.current, runWrites())
+		t.Run(tc.name, func(t *testing.T) {
+			undo := dns.NewUndo(tc.current, runWrites())
 			got := map[string]dns.UndoAction{}
 			for _, i := range undo.Items {
 				got[i.Name+" "+i.Written+"<"+i.Previous] = i.Action
 			}
 			want := map[string]dns.UndoAction{
-				"a.test " + mergedSPF + "<" + oldSPF: tt.spf, "a.test MS=ms1<": tt.ownership, "a.test 0 " + platformMX + "<0 " + previousMX: tt.mx,
-				"a.test <32767 ms9.msv1.invalid": tt.leftover, "autodiscover.a.test " + autodiscoverTarget + "<": tt.autodiscover,
+				"a.test " + mergedSPF + "<" + oldSPF: tc.wantSPF, "a.test MS=ms1<": tc.wantOwnership, "a.test 0 " + platformMX + "<0 " + previousMX: tc.wantMX,
+				"a.test <32767 ms9.msv1.invalid": tc.wantLeftover, "autodiscover.a.test " + autodiscoverTarget + "<": tc.wantAutodiscover,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			outstanding, err := dns.Outstanding(tt.current, undo.Changes)
+			outstanding, err := dns.Outstanding(tc.current, undo.Changes)
 			if err != nil || len(outstanding) != len(undo.Changes) || dns.CheckChanges("a.test", undo.Changes) != nil {
 				t.Fatalf("a provider refuses %+v: %v", undo.Changes, err)
 			}
-			p := dns.Plan{Changes: undo.Changes}
-			zone := dns.ZoneRead{Sets: tt.current}
-			for recordType, want := range map[dns.Type][]string{dns.TXT: tt.txtAfter, dns.MX: tt.mxAfter} {
-				values := slices.Sorted(slices.Values(valuesAfter(p, zone, "a.test", recordType)))
-				if diff := cmp.Diff(slices.Sorted(slices.Values(want)), values); diff != "" {
-					t.Errorf("%s after the undo: %s", recordType, diff)
+			undoPlan := dns.Plan{Changes: undo.Changes}
+			zone := dns.ZoneRead{Sets: tc.current}
+			for recordType, wantValues := range map[dns.Type][]string{dns.TXT: tc.wantTXTAfter, dns.MX: tc.wantMXAfter} {
+				values := slices.Sorted(slices.Values(valuesAfter(undoPlan, zone, "a.test", recordType)))
+				if diff := cmp.Diff(slices.Sorted(slices.Values(wantValues)), values); diff != "" {
+					t.Errorf("the values of %s after the undo (-want +got):\n%s", recordType, diff)
 				}
 			}
 		})

@@ -22,38 +22,38 @@ func intendedWrite(at time.Time) dns.Write {
 		}}
 }
 
-// TestResolveWritesNeedsTheExactSetsOfAWrite checks for which records of a zone a write with an
-// unknown outcome counts as made. It does not count as made if someone else may have edited the
-// zone.
+// TestResolveWritesNeedsTheExactSetsOfAWrite checks with which records of a zone a write with an
+// unknown outcome counts as made. The write does not count as made if someone else may have
+// published the records.
 func TestResolveWritesNeedsTheExactSetsOfAWrite(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	write := intendedWrite(at)
 	texts, autodiscover := write.Changes[0].After, write.Changes[1].After
-	for _, tt := range []struct {
-		name    string
-		current []dns.RRSet
-		now     time.Time
-		made    bool
+	for _, tc := range []struct {
+		name     string
+		current  []dns.RRSet
+		now      time.Time
+		wantMade bool
 	}{
 		{"all sets as written", []dns.RRSet{autodiscover, texts}, at.Add(time.Minute), true},
 		{"values in another order", []dns.RRSet{autodiscover, withTTL(300, rrset("A.test", dns.TXT, "MS=ms1", "of the owner"))}, at.Add(time.Hour), true},
 		{"all sets as before", []dns.RRSet{write.Changes[0].Before}, at.Add(time.Minute), false},
 		{"only one set", []dns.RRSet{texts}, at.Add(time.Minute), false},
-		{"a further value", []dns.RRSet{autodiscover, withTTL(300, rrset("a.test", dns.TXT, "of the owner", "MS=ms1", "new"))}, at.Add(time.Minute), false},
+		{"an additional value", []dns.RRSet{autodiscover, withTTL(300, rrset("a.test", dns.TXT, "of the owner", "MS=ms1", "new"))}, at.Add(time.Minute), false},
 		{"another TTL", []dns.RRSet{withTTL(600, autodiscover), texts}, at.Add(time.Minute), false},
 		{"a wildcard's answer", []dns.RRSet{fromWildcard(autodiscover), texts}, at.Add(time.Minute), false},
-		{"all sets as written, but late", []dns.RRSet{autodiscover, texts}, at.Add(time.Hour + time.Second), false},
+		{"all sets as written, more than an hour after the write", []dns.RRSet{autodiscover, texts}, at.Add(time.Hour + time.Second), false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			resolved := dns.ResolveWrites([]dns.Write{write}, tt.current, tt.now)
-			if made := len(resolved.Made) == 1; made != tt.made || len(resolved.Made)+len(resolved.Unmade) != 1 || (len(resolved.Written()) == 2) != tt.made {
-				t.Errorf("got %+v, want made: %t", resolved, tt.made)
+		t.Run(tc.name, func(t *testing.T) {
+			resolved := dns.ResolveWrites([]dns.Write{write}, tc.current, tc.now)
+			if made := len(resolved.Made) == 1; made != tc.wantMade || len(resolved.Made)+len(resolved.Unmade) != 1 || (len(resolved.Written()) == 2) != tc.wantMade {
+				t.Errorf("got %+v, want made: %t", resolved, tc.wantMade)
 			}
 		})
 	}
 	selector := veiled([]dns.RRSet{rrset("selector1._domainkey.a.test", dns.CNAME, target1)})
-	unveil := dns.Change{Before: selector[0], After: rrset(selector[0].Name, dns.CNAME, target1)}
-	if resolved := dns.ResolveWrites([]dns.Write{{At: at, Changes: []dns.Change{unveil}}}, selector, at); len(resolved.Unmade) != 1 {
+	endProxying := dns.Change{Before: selector[0], After: rrset(selector[0].Name, dns.CNAME, target1)}
+	if resolved := dns.ResolveWrites([]dns.Write{{At: at, Changes: []dns.Change{endProxying}}}, selector, at); len(resolved.Unmade) != 1 {
 		t.Errorf("a write counts as made although the set is still veiled: %+v", resolved)
 	}
 	if resolved := dns.ResolveWrites([]dns.Write{{At: at}}, nil, at); len(resolved.Unmade) != 1 {

@@ -18,7 +18,7 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 	spf, withOwnership, reordered := rrset("a.test", dns.TXT, "v=spf1 -all"), rrset("a.test", dns.TXT, "MS=1", "v=spf1 -all"), rrset("A.test.", dns.TXT, "v=spf1 -all", "MS=1")
 	alias, noAlias := rrset("_dmarc.a.test", dns.CNAME, "vendor.test"), rrset("_dmarc.a.test", dns.CNAME)
 	text := rrset("_dmarc.a.test", dns.TXT, "v=DMARC1")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name        string
 		current     []dns.RRSet
 		changes     []dns.Change
@@ -26,11 +26,11 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 		wantChanged bool
 	}{
 		{"the set is as planned", []dns.RRSet{spf}, []dns.Change{{Before: spf, After: withOwnership}}, []dns.Change{{Before: spf, After: withOwnership}}, false},
-		{"already done, in a different order and case", []dns.RRSet{reordered}, []dns.Change{{Before: spf, After: withOwnership}}, nil, false},
+		{"the change is already made, in a different order and case", []dns.RRSet{reordered}, []dns.Change{{Before: spf, After: withOwnership}}, nil, false},
 		{"the set has a different value", []dns.RRSet{rrset("a.test", dns.TXT, "other")}, []dns.Change{{Before: spf, After: withOwnership}}, nil, true},
 		{"the set was removed", nil, []dns.Change{{Before: spf, After: withOwnership}}, nil, true},
 		{"created by someone else", []dns.RRSet{text}, []dns.Change{{Before: rrset("_dmarc.a.test", dns.TXT), After: rrset("_dmarc.a.test", dns.TXT, "mine")}}, nil, true},
-		{"one of two changed", []dns.RRSet{spf, text}, []dns.Change{
+		{"one of two sets has changed", []dns.RRSet{spf, text}, []dns.Change{
 			{Before: spf, After: withOwnership}, {Before: rrset("_dmarc.a.test", dns.TXT), After: rrset("_dmarc.a.test", dns.TXT, "mine")},
 		}, nil, true},
 		{"a value twice is not the same as once", []dns.RRSet{rrset("a.test", dns.TXT, "x", "x")}, []dns.Change{
@@ -46,12 +46,12 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 			[]dns.Change{{Before: text, After: rrset("_dmarc.a.test", dns.TXT)}, {Before: noAlias, After: alias}},
 			[]dns.Change{{Before: text, After: rrset("_dmarc.a.test", dns.TXT)}, {Before: noAlias, After: alias}}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := dns.Outstanding(tt.current, tt.changes)
-			if dns.IsChanged(err) != tt.wantChanged || (err != nil) != tt.wantChanged {
-				t.Fatalf("got %v, want zone_changed: %t", err, tt.wantChanged)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := dns.Outstanding(tc.current, tc.changes)
+			if dns.IsChanged(err) != tc.wantChanged || (err != nil) != tc.wantChanged {
+				t.Fatalf("got %v, want zone_changed: %t", err, tc.wantChanged)
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -60,10 +60,10 @@ func TestOutstandingDropsChangesThatAreMade(t *testing.T) {
 
 func TestCheckChangesRefusesInvalidChanges(t *testing.T) {
 	validChange := dns.Change{Before: rrset("x.a.test", dns.TXT), After: rrset("x.a.test", dns.TXT, "1")}
-	for _, tt := range []struct {
-		name    string
-		changes []dns.Change
-		ok      bool
+	for _, tc := range []struct {
+		name      string
+		changes   []dns.Change
+		wantValid bool
 	}{
 		{"a name in the zone", []dns.Change{validChange}, true},
 		{"NS records below the zone", []dns.Change{{Before: rrset("x.a.test", dns.NS), After: rrset("x.a.test", dns.NS, "ns.b.test")}}, true},
@@ -76,9 +76,9 @@ func TestCheckChangesRefusesInvalidChanges(t *testing.T) {
 		{"a change of the type", []dns.Change{{Before: rrset("x.a.test", dns.TXT), After: rrset("x.a.test", dns.MX, "0 b.test")}}, false},
 		{"two CNAMEs", []dns.Change{{Before: rrset("x.a.test", dns.CNAME), After: rrset("x.a.test", dns.CNAME, "b.test", "c.test")}}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if err := dns.CheckChanges("a.test", tt.changes); (err == nil) != tt.ok {
-				t.Fatalf("got %v, want valid %t", err, tt.ok)
+		t.Run(tc.name, func(t *testing.T) {
+			if err := dns.CheckChanges("a.test", tc.changes); (err == nil) != tc.wantValid {
+				t.Fatalf("got %v, want valid %t", err, tc.wantValid)
 			}
 		})
 	}
@@ -93,15 +93,15 @@ func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
 			t.Errorf("%s: IsChanged %t, IsNoZone %t, IsOverlapped %t, ChangedNothing %t", name, changed, noZone, overlapped, changedNothing)
 		}
 	}
-	other := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}
-	if dns.IsChanged(other) || dns.IsNoZone(other) || dns.IsOverlapped(other) || dns.IsChanged(nil) || dns.IsChanged(errors.New("x")) {
-		t.Error("a different error is recognized as one of these")
+	accessDenied := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}
+	if dns.IsChanged(accessDenied) || dns.IsNoZone(accessDenied) || dns.IsOverlapped(accessDenied) || dns.IsChanged(nil) || dns.IsChanged(errors.New("x")) {
+		t.Error("an error without one of these codes counts as a changed zone, a missing zone or an overlap")
 	}
 }
 
 func TestADelegationMustNameExactlyTheServersOfAZone(t *testing.T) {
 	servers := []string{"ns1.a.test", "ns2.a.test"}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		zone       dns.Zone
 		delegation []string
@@ -115,8 +115,8 @@ func TestADelegationMustNameExactlyTheServersOfAZone(t *testing.T) {
 		{"an idle zone", dns.Zone{NameServers: servers, Idle: "moved"}, servers, false},
 		{"an unknown delegation", dns.Zone{}, nil, false},
 	} {
-		if got := tt.zone.ServesDelegation(tt.delegation); got != tt.want {
-			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
+		if got := tc.zone.ServesDelegation(tc.delegation); got != tc.want {
+			t.Errorf("%s: got %t, want %t", tc.name, got, tc.want)
 		}
 	}
 }

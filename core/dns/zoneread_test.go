@@ -15,7 +15,7 @@ import (
 )
 
 func TestNegativeTTLIsTheLowerOfTTLAndMinimum(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		soaTTL int
 		soa    string
 		want   time.Duration
@@ -26,9 +26,9 @@ func TestNegativeTTLIsTheLowerOfTTLAndMinimum(t *testing.T) {
 		"the SOA has too few fields":      {3600, "ns1.a.test hostmaster.a.test 1", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			read := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: tt.soaTTL, Values: []string{tt.soa}}}}
-			if got := read.NegativeTTL(); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
+			read := dns.ZoneRead{Zone: "a.test", Sets: []dns.RRSet{{Name: "a.test", Type: dns.SOA, TTL: tc.soaTTL, Values: []string{tc.soa}}}}
+			if got := read.NegativeTTL(); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
 	}
@@ -52,7 +52,7 @@ func TestZoneReadCountsServers(t *testing.T) {
 
 func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
 	servers := []dns.Server{{State: dns.ServerUnreachable}, {State: dns.ServerOK}}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		read dns.ZoneRead
 		want bool
 	}{
@@ -63,8 +63,8 @@ func TestAReadIsSilentWhenNoServerAnswered(t *testing.T) {
 		"the parent zone does not delegate": {dns.ZoneRead{Reason: dns.ReasonNotDelegated}, false},
 		"the zero ZoneRead":                 {dns.ZoneRead{}, true},
 	} {
-		if got := tt.read.AllServersSilent(); got != tt.want {
-			t.Errorf("%s: got %t, want %t", name, got, tt.want)
+		if got := tc.read.AllServersSilent(); got != tc.want {
+			t.Errorf("%s: got %t, want %t", name, got, tc.want)
 		}
 	}
 }
@@ -77,14 +77,14 @@ func TestNeedsListsTheNamesOfAPlan(t *testing.T) {
 	policy := desired(dns.Policy, dns.TXT, "_dmarc.a.test", "v=DMARC1; p=none")
 	mx := desired(dns.Inbound, dns.MX, "a.test", "a-test.mx.platform.test")
 	selector := desired(dns.Selector1, dns.CNAME, "selector1._domainkey.a.test", target1)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		wanted []dns.Desired
 		sets   []dns.RRSet
 		want   dns.Needs
 	}{
 		{"nothing wanted", nil, []dns.RRSet{rrset("a.test", dns.MX, "5 m.test"), rrset("a.test", dns.TXT, "v=spf1 include:b.test -all")}, dns.Needs{}},
-		{"the platform's SPF names and the domain's, once", []dns.Desired{spf},
+		{"each name in the SPF records of the platform and the domain", []dns.Desired{spf},
 			[]dns.RRSet{rrset("a.test", dns.TXT, "v=spf1 include:B.test redirect=c.test", "v=spf1 include:spf.platform.test -all", "include:d.test")},
 			dns.Needs{SPF: []string{"b.test", "c.test", "spf.platform.test"}}},
 		{"no DMARC record", []dns.Desired{policy}, []dns.RRSet{rrset("_dmarc.a.test", dns.TXT, "hello")}, dns.Needs{ParentDMARC: []string{"_dmarc.test"}}},
@@ -100,8 +100,8 @@ func TestNeedsListsTheNamesOfAPlan(t *testing.T) {
 		{"a key from a wildcard", []dns.Desired{selector},
 			[]dns.RRSet{{Name: "selector1._domainkey.a.test", Type: dns.TXT, Values: []string{"x"}, Synthesised: true}}, dns.Needs{}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readOf(tt.sets...).Needs(tt.wanted)); diff != "" {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, readOf(tc.sets...).Needs(tc.wanted)); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -131,7 +131,7 @@ func TestEscapeTextEscapesControlCharactersAndInvalidUTF8(t *testing.T) {
 		content := string(rapid.SliceOf(rapid.Byte()).Draw(t, "content"))
 		got := dns.EscapeText(content)
 		if !utf8.ValidString(got) || strings.ContainsRune(got, 0) || dns.EscapeText(got) != got {
-			t.Fatalf("%q is shown as %q, which is not safe or is escaped again", content, got)
+			t.Fatalf("%q is shown as %q, which is not safe to show, or changes when it is escaped again", content, got)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestWithCanonicalNamesOmitsInvalidNames(t *testing.T) {
 
 func TestDKIMStatusFollowsTheSelectors(t *testing.T) {
 	specified := dns.Signing{Selector1: dns.Record{Name: "selector1._domainkey.a.test"}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                 string
 		domain               domain.Domain
 		selector1, selector2 dns.SelectorState
@@ -45,10 +45,10 @@ func TestDKIMStatusFollowsTheSelectors(t *testing.T) {
 		{"both selectors are published", domain.Domain{Verified: true, Signing: specified}, "propagated", "propagated", "ready", "both CNAME records are published; enable DKIM now"},
 		{"the platform signs", domain.Domain{Verified: true, Signing: specified, DKIMEnabled: true}, "missing", "missing", "enabled", "the mail platform signs this domain's mail"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			status := tt.domain.DKIMStatus(tt.selector1, tt.selector2)
-			if message := tt.domain.DKIMMessage(status); status != tt.wantStatus || message != tt.wantMessage {
-				t.Fatalf("got %q, %q; want %q, %q", status, message, tt.wantStatus, tt.wantMessage)
+		t.Run(tc.name, func(t *testing.T) {
+			status := tc.domain.DKIMStatus(tc.selector1, tc.selector2)
+			if message := tc.domain.DKIMMessage(status); status != tc.wantStatus || message != tc.wantMessage {
+				t.Fatalf("got %q, %q; want %q, %q", status, message, tc.wantStatus, tc.wantMessage)
 			}
 		})
 	}

@@ -61,13 +61,13 @@ func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
 	allDrifts := []domain.Drift{domain.SPFGone, domain.DKIMBroken, domain.MXMoved}
 	unverified, unspecified := verifiedDomain(), verifiedDomain()
 	unverified.Verified, unspecified.Service = false, nil
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		domain domain.Domain
 		reads  []dns.ZoneRead
 		want   domain.Health
 	}{
-		{"records that were never right cannot drift", verifiedDomain(), []dns.ZoneRead{readWith(false, false, false)}, domain.Health{}},
+		{"records that were never correct cannot drift", verifiedDomain(), []dns.ZoneRead{readWith(false, false, false)}, domain.Health{}},
 		{"all records are right", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true)}, domain.Health{EverCorrect: allDrifts}},
 		{"SPF removed", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{EverCorrect: allDrifts, Drifted: []domain.Drift{domain.SPFGone}}},
 		{"DKIM breaks", verifiedDomain(), []dns.ZoneRead{readWith(true, true, true), readWith(true, false, true)}, domain.Health{EverCorrect: allDrifts, Drifted: []domain.Drift{domain.DKIMBroken}}},
@@ -79,15 +79,15 @@ func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
 		{"a domain that is not verified", unverified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, true)}, domain.Health{}},
 		{"records that the platform has not specified", unspecified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, false)}, domain.Health{EverCorrect: allDrifts[1:2]}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			d := tt.domain
-			for i, read := range tt.reads {
+		t.Run(tc.name, func(t *testing.T) {
+			d := tc.domain
+			for i, read := range tc.reads {
 				d = d.WithRead(read, time.Unix(int64(i+1), 0), &dns.PlatformHosts{})
 			}
-			if diff := cmp.Diff(tt.want, d.Health); diff != "" {
+			if diff := cmp.Diff(tc.want, d.Health); diff != "" {
 				t.Fatal(diff)
 			}
-			if !d.CheckedAt.Equal(time.Unix(int64(len(tt.reads)), 0)) {
+			if !d.CheckedAt.Equal(time.Unix(int64(len(tc.reads)), 0)) {
 				t.Fatalf("CheckedAt is %s, want the time of the last read", d.CheckedAt)
 			}
 		})
@@ -102,31 +102,31 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 	}
 }
 
-// TestDriftOverReads checks that a kind of records has drifted if it was correct in a reliable read
+// TestDriftFollowsTheReliableReads checks that a kind of records has drifted if it was correct in a reliable read
 // and is not correct in the last reliable read.
-func TestDriftOverReads(t *testing.T) {
+func TestDriftFollowsTheReliableReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := verifiedDomain()
-		var everRight, lastRight [3]bool
+		var everCorrect, lastCorrect [3]bool
 		for i := range rapid.IntRange(1, 12).Draw(t, "reads") {
-			right := [3]bool{rapid.Bool().Draw(t, "spf"), rapid.Bool().Draw(t, "dkim"), rapid.Bool().Draw(t, "mx")}
-			read := readWith(right[0], right[1], right[2])
+			correct := [3]bool{rapid.Bool().Draw(t, "spf"), rapid.Bool().Draw(t, "dkim"), rapid.Bool().Draw(t, "mx")}
+			read := readWith(correct[0], correct[1], correct[2])
 			if rapid.Bool().Draw(t, "unreliable") {
 				read = unreliable(read)
 			} else {
-				lastRight = right
-				for k := range everRight {
-					everRight[k] = everRight[k] || right[k]
+				lastCorrect = correct
+				for kindIndex := range everCorrect {
+					everCorrect[kindIndex] = everCorrect[kindIndex] || correct[kindIndex]
 				}
 			}
 			d = d.WithRead(read, time.Unix(int64(i), 0), &dns.PlatformHosts{})
 		}
 		var want domain.Health
-		for k, kind := range domain.Drifts {
-			if everRight[k] {
+		for kindIndex, kind := range domain.Drifts {
+			if everCorrect[kindIndex] {
 				want.EverCorrect = append(want.EverCorrect, kind)
 			}
-			if everRight[k] && !lastRight[k] {
+			if everCorrect[kindIndex] && !lastCorrect[kindIndex] {
 				want.Drifted = append(want.Drifted, kind)
 			}
 		}
@@ -138,9 +138,9 @@ func TestDriftOverReads(t *testing.T) {
 
 func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	for name, tt := range map[string]struct {
-		d   domain.Domain
-		due bool
+	for name, tc := range map[string]struct {
+		domain  domain.Domain
+		wantDue bool
 	}{
 		"never read":                          {domain.Domain{Verified: true}, true},
 		"read a whole interval ago":           {domain.Domain{Verified: true, CheckedAt: now.Add(-domain.RereadInterval)}, true},
@@ -148,20 +148,20 @@ func TestADomainIsDueHalfADayAfterItsRead(t *testing.T) {
 		"read less than half an interval ago": {domain.Domain{Verified: true, CheckedAt: now.Add(time.Second - domain.RereadInterval/2)}, false},
 		"not verified":                        {domain.Domain{}, false},
 	} {
-		if got := tt.d.IsDue(now); got != tt.due {
-			t.Errorf("%s: due is %t, want %t", name, got, tt.due)
+		if got := tc.domain.IsDue(now); got != tc.wantDue {
+			t.Errorf("%s: due is %t, want %t", name, got, tc.wantDue)
 		}
 	}
 }
 
-// TestReadsPerTickCoverAllDomains checks that ReadsPerTick is large enough to read all domains in
-// one RereadInterval, and that a smaller number is not.
+// TestReadsPerTickCoverAllDomains checks that ReadsPerTick returns the smallest number with which
+// all domains are read in one RereadInterval.
 func TestReadsPerTickCoverAllDomains(t *testing.T) {
 	const tick = 5 * time.Minute
-	for _, n := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {
-		reads, ticks := domain.ReadsPerTick(n, tick), int(domain.RereadInterval/tick)
-		if reads*ticks < n || (reads-1)*ticks >= n && n > 0 || n == 0 && reads != 0 {
-			t.Errorf("%d of %d domains in each of %d ticks is not the smallest sufficient number", reads, n, ticks)
+	for _, domains := range []int{0, 1, 287, 288, 289, 10_000, 1_000_000} {
+		reads, ticks := domain.ReadsPerTick(domains, tick), int(domain.RereadInterval/tick)
+		if reads*ticks < domains || (reads-1)*ticks >= domains && domains > 0 || domains == 0 && reads != 0 {
+			t.Errorf("%d of %d domains in each of %d ticks, want the smallest sufficient number", reads, domains, ticks)
 		}
 	}
 }

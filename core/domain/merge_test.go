@@ -40,7 +40,7 @@ func observations() []func(domain.Domain) domain.Domain {
 }
 
 // TestMergeIsIndependentOfOrder merges observations into a stored domain in every order. Each
-// observation changes its own copy of the domain that was loaded.
+// observation changes a separate copy of the domain as it was loaded.
 func TestMergeIsIndependentOfOrder(t *testing.T) {
 	loaded := domain.Domain{ID: "id", Name: "a.test", Added: true}
 	want := loaded
@@ -84,10 +84,10 @@ func permute(n int, visit func([]int)) {
 func TestUnverifiedDomainLosesMailAndSigning(t *testing.T) {
 	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIMEnabled: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
-	at := time.Unix(9, 0)
-	want.Observed = domain.Observed{State: at, Verified: at, Mail: at, Signing: at, Change: at}
-	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{Default: true}, at))); diff != "" {
-		t.Fatalf("removed and added again (-want +got):\n%s", diff)
+	readAt := time.Unix(9, 0)
+	want.Observed = domain.Observed{State: readAt, Verified: readAt, Mail: readAt, Signing: readAt, Change: readAt}
+	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{Default: true}, readAt))); diff != "" {
+		t.Fatalf("a domain that is unverified (-want +got):\n%s", diff)
 	}
 }
 
@@ -99,15 +99,15 @@ func TestLaggingReadDoesNotUnverifyADomain(t *testing.T) {
 	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
 	d.Observed.Verified = observation.HeldUntil(verifiedAt)
 	d.MailReady, d.Observed.Mail = true, verifiedAt
-	at := verifiedAt.Add(time.Minute)
+	readAt := verifiedAt.Add(time.Minute)
 	want := d
-	want.Observed.State, want.Observed.Change = at, at
-	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{}, at))); diff != "" {
+	want.Observed.State, want.Observed.Change = readAt, readAt
+	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{}, readAt))); diff != "" {
 		t.Fatalf("a minute later (-want +got):\n%s", diff)
 	}
 	afterLag := verifiedAt.Add(observation.ReplicaLag)
 	if got := d.Merge(d.WithPlatformState(domain.Platform{}, afterLag)); got.Verified || got.MailReady {
-		t.Fatalf("after the lag of replicas the domain is still verified or ready for mail: %+v", got)
+		t.Fatalf("ReplicaLag after the verification the domain is still verified or ready for mail: %+v", got)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestLaggingReadDoesNotUnverifyADomain(t *testing.T) {
 // that is ready for mail has service records, so a read without them comes from a lagging replica.
 func TestLaggingReadDoesNotRemoveServiceRecords(t *testing.T) {
 	service, ownership := []dns.Record{{Name: "service"}}, []dns.Record{{Name: "ownership"}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                string
 		verified, mailReady bool
 		read, want          []dns.Record
@@ -125,17 +125,17 @@ func TestLaggingReadDoesNotRemoveServiceRecords(t *testing.T) {
 		{"a domain without mail", true, false, nil, nil},
 		{"an unverified domain", false, true, nil, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			at := time.Unix(9, 0)
-			stored := domain.Domain{Name: "a.test", Verified: tt.verified, MailReady: tt.mailReady, Service: service}
+		t.Run(tc.name, func(t *testing.T) {
+			readAt := time.Unix(9, 0)
+			stored := domain.Domain{Name: "a.test", Verified: tc.verified, MailReady: tc.mailReady, Service: service}
 			stored.Observed.Verified, stored.Observed.Mail = time.Unix(1, 0), time.Unix(1, 0)
 			want := stored
-			want.Verification, want.Service, want.Observed.Records = ownership, tt.want, at
-			read := domain.Records{Verification: ownership, Service: tt.read}
-			if diff := cmp.Diff(want, stored.WithRecords(read, at)); diff != "" {
+			want.Verification, want.Service, want.Observed.Records = ownership, tc.want, readAt
+			read := domain.Records{Verification: ownership, Service: tc.read}
+			if diff := cmp.Diff(want, stored.WithRecords(read, readAt)); diff != "" {
 				t.Errorf("WithRecords (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(want, stored.Merge(domain.Domain{Name: "a.test"}.WithRecords(read, at))); diff != "" {
+			if diff := cmp.Diff(want, stored.Merge(domain.Domain{Name: "a.test"}.WithRecords(read, readAt))); diff != "" {
 				t.Errorf("Merge (-want +got):\n%s", diff)
 			}
 		})
@@ -154,13 +154,13 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 		t.Fatalf("the first miss: gone is %t in %+v, want a missing domain that is not gone", gone, d)
 	}
 	if _, gone := d.AfterMiss(firstMiss.Add(time.Minute)); gone {
-		t.Fatal("gone a minute later")
+		t.Fatal("the domain is gone a minute after the first miss, want it only missing")
 	}
 	if _, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
-		t.Fatal("not gone after the second miss")
+		t.Fatal("the domain is not gone after a second miss ReplicaLag after the first")
 	}
 	if stale := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)); !stale.MissingSince.Equal(firstMiss) {
-		t.Fatal("a list older than the miss ends it")
+		t.Fatal("a list older than the miss ends the miss")
 	}
 	if found := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(1))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
@@ -179,11 +179,11 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 		d, _ = d.AfterMiss(time.Unix(3, 0))
 		return d
 	}
-	for _, tt := range []struct {
-		name     string
-		verified bool
-		observe  []func(domain.Domain) domain.Domain
-		change   int64 // the second of the change, 0 for none
+	for _, tc := range []struct {
+		name       string
+		verified   bool
+		observe    []func(domain.Domain) domain.Domain
+		wantSecond int64 // the second of Observed.Change, 0 for none
 	}{
 		{"a verified domain stays verified", true, []func(domain.Domain) domain.Domain{observedAt(3, true)}, 0},
 		{"an unverified domain stays unverified", false, []func(domain.Domain) domain.Domain{observedAt(3, false)}, 0},
@@ -194,16 +194,16 @@ func TestChangeThatCanMeanANewDomain(t *testing.T) {
 		{"a missing domain is found", true, []func(domain.Domain) domain.Domain{missedAt3, observedAt(4, true)}, 4},
 		{"an older list shows the domain unverified", true, []func(domain.Domain) domain.Domain{observedAt(1, false)}, 0},
 		{"an older list shows a missing domain", true, []func(domain.Domain) domain.Domain{missedAt3, observedAt(2, true)}, 0},
-		{"a later observation changes nothing", true, []func(domain.Domain) domain.Domain{observedAt(3, false), observedAt(4, false)}, 3},
+		{"a second unverified state changes nothing", true, []func(domain.Domain) domain.Domain{observedAt(3, false), observedAt(4, false)}, 3},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			d := domain.Domain{}.WithPlatformState(domain.Platform{Verified: tt.verified}, time.Unix(2, 0))
-			for _, observe := range tt.observe {
+		t.Run(tc.name, func(t *testing.T) {
+			d := domain.Domain{}.WithPlatformState(domain.Platform{Verified: tc.verified}, time.Unix(2, 0))
+			for _, observe := range tc.observe {
 				d = observe(d)
 			}
 			var want time.Time
-			if tt.change > 0 {
-				want = time.Unix(tt.change, 0)
+			if tc.wantSecond > 0 {
+				want = time.Unix(tc.wantSecond, 0)
 			}
 			if !d.Observed.Change.Equal(want) {
 				t.Fatalf("the change is at %v, want %v", d.Observed.Change, want)
@@ -216,8 +216,8 @@ func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	firstMiss := time.Unix(10000, 0)
 	missed, _ := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(-1)).AfterMiss(firstMiss)
 	reserved := missed.ReservedAgain(firstMiss.Add(time.Minute))
-	again := reserved.MissingAgain().ReservedAgain(firstMiss.Add(2 * time.Minute))
-	for _, d := range []domain.Domain{reserved, again} {
+	reservedTwice := reserved.MissingAgain().ReservedAgain(firstMiss.Add(2 * time.Minute))
+	for _, d := range []domain.Domain{reserved, reservedTwice} {
 		if !d.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || d.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
 			t.Errorf("want MayBeHidden to end exactly ReplicaLag after the first miss: %+v", d)
 		}
@@ -228,12 +228,12 @@ func TestReservationsKeepTheTimeOfTheFirstMiss(t *testing.T) {
 	if d := reserved.MissingAgain(); d.Added || !d.MissingSince.Equal(firstMiss) || !d.Observed.PreviousMissingSince.IsZero() {
 		t.Errorf("MissingAgain does not restore the missing domain: %+v", d)
 	}
-	seen := domain.Domain{}.WithPlatformState(domain.Platform{}, firstMiss.Add(time.Hour))
-	if found := reserved.Merge(seen); !found.Added || found.MayBeHidden(firstMiss) {
+	listed := domain.Domain{}.WithPlatformState(domain.Platform{}, firstMiss.Add(time.Hour))
+	if found := reserved.Merge(listed); !found.Added || found.MayBeHidden(firstMiss) {
 		t.Errorf("a found domain is not added, or may be hidden: %+v", found)
 	}
-	renewed := domain.Domain{PreviousReservedAt: firstMiss}
-	if !renewed.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || renewed.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
-		t.Error("an earlier reservation does not count for exactly ReplicaLag")
+	reservedEarlier := domain.Domain{PreviousReservedAt: firstMiss}
+	if !reservedEarlier.MayBeHidden(firstMiss.Add(observation.ReplicaLag-1)) || reservedEarlier.MayBeHidden(firstMiss.Add(observation.ReplicaLag)) {
+		t.Error("an earlier reservation does not hide a domain for exactly ReplicaLag")
 	}
 }

@@ -18,11 +18,11 @@ var (
 	name253 = strings.Join([]string{label63, label63, label63, strings.Repeat("a", 56), "test"}, ".")
 )
 
-// builtin are the suffixes of names that the mail platform assigns.
-var builtin = []string{"onmicrosoft.com"}
+// builtinSuffixes are the suffixes of names that the mail platform assigns.
+var builtinSuffixes = []string{"onmicrosoft.com"}
 
 func TestNamesAreNormalized(t *testing.T) {
-	for _, tt := range []struct{ name, raw, want string }{
+	for _, tc := range []struct{ name, raw, want string }{
 		{"plain", "example.com", "example.com"},
 		{"unlisted top level", "example.test", "example.test"},
 		{"subdomain", "mail.example.co.uk", "mail.example.co.uk"},
@@ -42,17 +42,17 @@ func TestNamesAreNormalized(t *testing.T) {
 		{"similar to a built-in name", "notonmicrosoft.com", "notonmicrosoft.com"},
 		{"a built-in name followed by labels", "onmicrosoft.com.evil.example", "onmicrosoft.com.evil.example"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := domain.ParseName(tt.raw, builtin)
-			if err != nil || got != tt.want {
-				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := domain.ParseName(tc.raw, builtinSuffixes)
+			if err != nil || got != tc.want {
+				t.Fatalf("got %q, %v; want %q", got, err, tc.want)
 			}
 		})
 	}
 }
 
 func TestInvalidNamesAreRefused(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, raw string
 		code      fault.Code
 	}{
@@ -75,7 +75,7 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 		{"broken A-label", "xn--\u00fc.example", fault.InvalidDomain},
 		{"an empty A-label", "xn--.example", fault.InvalidDomain},
 		{"A-label that decodes to ASCII", "xn--example-.example", fault.InvalidDomain},
-		{"hyphens at 3 and 4", "ab--cd.example", fault.InvalidDomain},
+		{"hyphens as the third and fourth characters", "ab--cd.example", fault.InvalidDomain},
 		{"a zero width joiner", "a\u200db.example", fault.InvalidDomain},
 		{"mixed direction", "aא1.example", fault.InvalidDomain},
 		{"IPv4", "192.0.2.1", fault.InvalidDomain},
@@ -99,16 +99,16 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 		{"wildcard suffix", "anything.ck", fault.InvalidDomain},
 		{"a name below arpa", "in-addr.arpa", fault.InvalidDomain},
 		{"a built-in suffix", "onmicrosoft.com", fault.BuiltinDomain},
-		{"built-in in capitals", "OnMicrosoft.COM", fault.BuiltinDomain},
-		{"below built-in", "a.ONMICROSOFT.com.", fault.BuiltinDomain},
-		{"two below built-in", "a.b.onmicrosoft.com", fault.BuiltinDomain},
-		{"mail below built-in", "mail.onmicrosoft.com", fault.BuiltinDomain},
-		{"built-in in full width", "a.ｏｎmicrosoft.com", fault.BuiltinDomain},
+		{"a built-in suffix in capitals", "OnMicrosoft.COM", fault.BuiltinDomain},
+		{"below the built-in suffix", "a.ONMICROSOFT.com.", fault.BuiltinDomain},
+		{"two labels below the built-in suffix", "a.b.onmicrosoft.com", fault.BuiltinDomain},
+		{"the label mail below the built-in suffix", "mail.onmicrosoft.com", fault.BuiltinDomain},
+		{"a built-in suffix in full width", "a.ｏｎmicrosoft.com", fault.BuiltinDomain},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := domain.ParseName(tt.raw, builtin)
-			if !errors.Is(err, tt.code) {
-				t.Fatalf("got %q, %v; want %v", got, err, tt.code)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := domain.ParseName(tc.raw, builtinSuffixes)
+			if !errors.Is(err, tc.code) {
+				t.Fatalf("got %q, %v; want %v", got, err, tc.code)
 			}
 			if fields := fault.ErrorOf(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
 				t.Fatalf("the error has the fields %v, want only domain", fields)
@@ -118,7 +118,7 @@ func TestInvalidNamesAreRefused(t *testing.T) {
 }
 
 func TestParseNameOrNoneReturnsNoNameForInvalidNames(t *testing.T) {
-	for _, tt := range []struct{ raw, want string }{
+	for _, tc := range []struct{ raw, want string }{
 		{"EXAMPLE.com.", "example.com"},
 		{"müller.example", "xn--mller-kva.example"},
 		{"a.onmicrosoft.com", "a.onmicrosoft.com"},
@@ -126,8 +126,8 @@ func TestParseNameOrNoneReturnsNoNameForInvalidNames(t *testing.T) {
 		{"../secret", domain.NoName},
 		{"", domain.NoName},
 	} {
-		if got := domain.ParseNameOrNone(tt.raw); got != tt.want {
-			t.Errorf("%q becomes %q, want %q", tt.raw, got, tt.want)
+		if got := domain.ParseNameOrNone(tc.raw); got != tc.want {
+			t.Errorf("%q becomes %q, want %q", tc.raw, got, tc.want)
 		}
 	}
 }
@@ -139,12 +139,12 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 			rapid.StringMatching(`([A-Za-z0-9_-]{1,20}\.){1,4}[A-Za-z0-9]{1,8}\.?`),
 			rapid.StringMatching(`[a-zäöüßéñ\x{05d0}-\x{05ea}\x{200d}.\x{ff0e}]{1,30}\.example`),
 		).Draw(t, "raw")
-		name, err := domain.ParseName(raw, builtin)
+		name, err := domain.ParseName(raw, builtinSuffixes)
 		if err != nil {
 			return
 		}
-		if again, err := domain.ParseName(name, builtin); err != nil || again != name {
-			t.Fatalf("the name %q of %q is not canonical: ParseName returns %q, %v for it", name, raw, again, err)
+		if reparsed, err := domain.ParseName(name, builtinSuffixes); err != nil || reparsed != name {
+			t.Fatalf("the name %q of %q is not canonical: ParseName returns %q, %v for it", name, raw, reparsed, err)
 		}
 		if name != strings.ToLower(name) || strings.HasSuffix(name, ".") || len(name) > 253 || domain.ParseNameOrNone(raw) != name {
 			t.Fatalf("%q is not canonical", name)

@@ -33,13 +33,13 @@ func TestSpecialAddressesAreNotPublic(t *testing.T) {
 // random addresses.
 func TestIsPublicAgreesWithALibrary(t *testing.T) {
 	library := ssrf.New(ssrf.WithAnyPort())
-	compare := func(a netip.Addr) {
+	compare := func(address netip.Addr) {
 		t.Helper()
-		if !a.IsValid() {
+		if !address.IsValid() {
 			return
 		}
-		if got, want := egress.IsPublic(a), library.SafeAddr(a.Unmap()) == nil; got != want {
-			t.Errorf("%s: public is %v, the library returns %v", a, got, want)
+		if got, want := egress.IsPublic(address), library.SafeAddr(address.Unmap()) == nil; got != want {
+			t.Errorf("%s: public is %v, the library returns %v", address, got, want)
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -51,16 +51,16 @@ func TestIsPublicAgreesWithALibrary(t *testing.T) {
 	}
 	specialNetworks := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
 	for _, network := range specialNetworks {
-		first := network.Masked().Addr()
-		lastBytes := first.AsSlice()
-		for bit := network.Bits(); bit < first.BitLen(); bit++ {
+		firstAddress := network.Masked().Addr()
+		lastBytes := firstAddress.AsSlice()
+		for bit := network.Bits(); bit < firstAddress.BitLen(); bit++ {
 			lastBytes[bit/8] |= 0x80 >> (bit % 8)
 		}
-		last, _ := netip.AddrFromSlice(lastBytes)
-		for _, a := range []netip.Addr{first, first.Prev(), first.Next(), last, last.Prev(), last.Next()} {
-			compare(a)
-			if a.Is4() {
-				compare(netip.AddrFrom16(a.As16()))
+		lastAddress, _ := netip.AddrFromSlice(lastBytes)
+		for _, address := range []netip.Addr{firstAddress, firstAddress.Prev(), firstAddress.Next(), lastAddress, lastAddress.Prev(), lastAddress.Next()} {
+			compare(address)
+			if address.Is4() {
+				compare(netip.AddrFrom16(address.As16()))
 			}
 		}
 	}

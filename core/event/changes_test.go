@@ -37,7 +37,7 @@ const (
 	identity        = "never changes after the creation of the object"
 	derived         = "derived from other objects; a part of the readiness"
 	unstored        = "not stored"
-	internal        = "no caller sees it"
+	internal        = "no caller sees the field"
 	ownSetting      = "a setting that the account itself changes; the audit log records it"
 	operatorSetting = "the operator changes it; the audit log of the account records it"
 )
@@ -125,7 +125,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Status":           {newValue: integration.Failed, event: IntegrationCredentialRejected},
 		"HasError":         noEvent("the next refresh tries again; a rejected credential causes an event"),
 		"CredentialFields": noEvent("set at creation"), "LastTestedAt": noEvent("changes with each test, even if the test finds nothing new"),
-		"RefreshedAt": noEvent("changes with each refresh, even if the refresh finds nothing new"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the others"),
+		"RefreshedAt": noEvent("changes with each refresh, even if the refresh finds nothing new"), "CreatedAt": noEvent(identity), "UpdatedAt": noEvent("set with the other fields"),
 		"Observed": noEvent(internal),
 	})
 	connectionEvents := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
@@ -134,7 +134,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"Status":            {newValue: integration.ConnectionFailed, event: ConnectionExpired},
 		"PlatformAccountID": noEvent("describes the platform's account"), "PlatformAccountAddress": noEvent("describes the platform's account"), "PlatformAccountName": noEvent("describes the platform's account"),
 		"HasError": noEvent("the platform reports a problem while it can still sign in"),
-		"Reason":   noEvent("explains the status"), "ConnectedAt": noEvent("set with the status"), "UpdatedAt": noEvent("set with the others"),
+		"Reason":   noEvent("explains the status"), "ConnectedAt": noEvent("set with the status"), "UpdatedAt": noEvent("set with the other fields"),
 	})
 	checkFields(t, sendlimit.Policy{ID: "p", PerDay: 5}, OfPolicy, map[string]field{
 		"ID": noEvent(identity), "Tenant": noEvent(identity), "Scope": noEvent(identity),
@@ -205,17 +205,17 @@ func tenantEvents(before, after tenant.Tenant) []Event {
 // events in fields.
 func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []Event, fields map[string]field) {
 	t.Helper()
-	kind := reflect.TypeFor[T]()
-	for i := range kind.NumField() {
-		name := kind.Field(i).Name
+	objectType := reflect.TypeFor[T]()
+	for index := range objectType.NumField() {
+		name := objectType.Field(index).Name
 		expected, listed := fields[name]
 		delete(fields, name)
 		if !listed {
-			t.Errorf("%s.%s is new: list the event of its change, or the reason why there is none", kind, name)
+			t.Errorf("%s.%s is new: list the event of its change, or the reason why its change has no event", objectType, name)
 			continue
 		}
 		after := base
-		target := reflect.ValueOf(&after).Elem().Field(i)
+		target := reflect.ValueOf(&after).Elem().Field(index)
 		if expected.event == "" {
 			setOtherValue(target)
 		} else {
@@ -223,11 +223,11 @@ func checkFields[T any](t *testing.T, base T, eventsOf func(before, after T) []E
 		}
 		types := typesOf(eventsOf(base, after))
 		if expected.event != "" && !slices.Contains(types, expected.event) || expected.event == "" && (len(types) > 0 || expected.reason == "") {
-			t.Errorf("%s.%s: a change leads to %q; listed are %q and the reason %q", kind, name, types, expected.event, expected.reason)
+			t.Errorf("%s.%s: a change leads to the events %q, want the event %q, or none for the reason %q", objectType, name, types, expected.event, expected.reason)
 		}
 	}
 	for name := range fields {
-		t.Errorf("%s has no field %s", kind, name)
+		t.Errorf("%s has no field %s", objectType, name)
 	}
 }
 
@@ -256,34 +256,34 @@ func setOtherValue(v reflect.Value) {
 	}
 }
 
-// TestMailboxIsCreatedAndRemovedOnce lists changes of the stage of a mailbox that a sync missed and
-// that a request reserved again. The row of the mailbox stays until the mailbox is removed.
+// TestMailboxIsCreatedAndRemovedOnce checks the events when the stage of a mailbox changes. If a
+// sync misses the mailbox and a request reserves its address again, the row of the mailbox stays.
 func TestMailboxIsCreatedAndRemovedOnce(t *testing.T) {
-	box := func(stage mailbox.Stage, objectID string, missed time.Time) mailbox.Mailbox {
+	mailboxWith := func(stage mailbox.Stage, objectID string, missed time.Time) mailbox.Mailbox {
 		return mailbox.Mailbox{ID: "m", Stage: stage, ObjectID: objectID, Observed: mailbox.Observed{PreviousMissingSince: missed}}
 	}
 	never := time.Time{}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name          string
 		before, after mailbox.Mailbox
 		want          []Type
 	}{
-		{"a new mailbox is found", mailbox.Mailbox{}, box(mailbox.Ready, "1", never), []Type{MailboxCreated}},
-		{"a new mailbox is created", box(mailbox.Creating, "", never), box(mailbox.Created, "1", never), []Type{MailboxCreated}},
-		{"a discovery stored the object of a new mailbox first", box(mailbox.Creating, "1", never), box(mailbox.Created, "1", never), []Type{MailboxCreated}},
-		{"a missed mailbox is reserved again", box(mailbox.Ready, "1", never), box(mailbox.Reserved, "1", changedAt), nil},
-		{"a request is about to create it", box(mailbox.Reserved, "1", changedAt), box(mailbox.Creating, "1", changedAt), nil},
-		{"it is found again", box(mailbox.Reserved, "1", changedAt), box(mailbox.Ready, "1", never), nil},
-		{"it is found again by the request that creates it", box(mailbox.Creating, "1", changedAt), box(mailbox.Created, "1", never), []Type{MailboxUpdated}},
-		{"it is created anew", box(mailbox.Creating, "1", changedAt), box(mailbox.Created, "2", never), []Type{MailboxCreated}},
-		{"a reservation without a mailbox is found after a miss", box(mailbox.Reserved, "", changedAt), box(mailbox.Ready, "1", never), []Type{MailboxCreated}},
-		{"a mailbox is deleted", box(mailbox.Ready, "1", never), mailbox.Mailbox{}, []Type{MailboxVanished}},
-		{"a missed mailbox is deleted", box(mailbox.Reserved, "1", changedAt), mailbox.Mailbox{}, []Type{MailboxVanished}},
-		{"a reservation is deleted", box(mailbox.Reserved, "", never), mailbox.Mailbox{}, nil},
+		{"a new mailbox is found", mailbox.Mailbox{}, mailboxWith(mailbox.Ready, "1", never), []Type{MailboxCreated}},
+		{"a new mailbox is created", mailboxWith(mailbox.Creating, "", never), mailboxWith(mailbox.Created, "1", never), []Type{MailboxCreated}},
+		{"a discovery stored the object of a new mailbox first", mailboxWith(mailbox.Creating, "1", never), mailboxWith(mailbox.Created, "1", never), []Type{MailboxCreated}},
+		{"a missed mailbox is reserved again", mailboxWith(mailbox.Ready, "1", never), mailboxWith(mailbox.Reserved, "1", changedAt), nil},
+		{"a request is about to create the reserved mailbox", mailboxWith(mailbox.Reserved, "1", changedAt), mailboxWith(mailbox.Creating, "1", changedAt), nil},
+		{"the mailbox is found after its reservation", mailboxWith(mailbox.Reserved, "1", changedAt), mailboxWith(mailbox.Ready, "1", never), nil},
+		{"the request that creates the mailbox finds the earlier one", mailboxWith(mailbox.Creating, "1", changedAt), mailboxWith(mailbox.Created, "1", never), []Type{MailboxUpdated}},
+		{"the request creates a new mailbox", mailboxWith(mailbox.Creating, "1", changedAt), mailboxWith(mailbox.Created, "2", never), []Type{MailboxCreated}},
+		{"a reservation without a mailbox is found after a miss", mailboxWith(mailbox.Reserved, "", changedAt), mailboxWith(mailbox.Ready, "1", never), []Type{MailboxCreated}},
+		{"a mailbox is deleted", mailboxWith(mailbox.Ready, "1", never), mailbox.Mailbox{}, []Type{MailboxVanished}},
+		{"a missed mailbox is deleted", mailboxWith(mailbox.Reserved, "1", changedAt), mailbox.Mailbox{}, []Type{MailboxVanished}},
+		{"a reservation is deleted", mailboxWith(mailbox.Reserved, "", never), mailbox.Mailbox{}, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := typesOf(OfMailbox(tt.before, tt.after, MailboxVanished)); !slices.Equal(got, tt.want) {
-				t.Fatalf("the events are %q, want %q", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := typesOf(OfMailbox(tc.before, tc.after, MailboxVanished)); !slices.Equal(got, tc.want) {
+				t.Fatalf("the events are %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -296,14 +296,14 @@ func TestNextStepIsPartOfReadiness(t *testing.T) {
 	signed.DomainsSigned = 1
 	events := tenantEvents(verified, signed)
 	if len(events) != 1 || *events[0].Data.(ReadinessData).NextStep != tenant.NextCreateMailboxes {
-		t.Errorf("a signed domain leads to %+v, want one event with the next step %s", events, tenant.NextCreateMailboxes)
+		t.Errorf("a signed domain leads to the events %+v, want one event with the next step %s", events, tenant.NextCreateMailboxes)
 	}
 	unpublished := verified
 	unpublished.DomainsVerified = 0
 	published := unpublished
 	published.DomainsAwaitingVerification = 1
 	if events := tenantEvents(unpublished, published); len(events) != 1 || *events[0].Data.(ReadinessData).NextStep != tenant.NextVerifyDomain {
-		t.Errorf("a published record leads to %+v, want one event with the next step %s", events, tenant.NextVerifyDomain)
+		t.Errorf("a published record leads to the events %+v, want one event with the next step %s", events, tenant.NextVerifyDomain)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestChangedActionOfJobIsEvent(t *testing.T) {
 	job := provisioning.Job{ID: "j", Status: provisioning.ActionRequired, RequiredAction: dns.ActionRequired("dns_conflict")}
 	jobWithOtherAction := job
 	jobWithOtherAction.RequiredAction = dns.ActionRequired("dns_changed")
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		before, after provisioning.Job
 		want          []Type
 	}{
@@ -320,8 +320,8 @@ func TestChangedActionOfJobIsEvent(t *testing.T) {
 		{job, job, nil},
 		{job, provisioning.Job{ID: "j", Status: provisioning.Queued}, nil},
 	} {
-		if got := typesOf(OfJob(c.before, c.after)); !slices.Equal(got, c.want) {
-			t.Errorf("from %s %s to %s %s: got %q, want %q", c.before.Status, c.before.RequiredAction, c.after.Status, c.after.RequiredAction, got, c.want)
+		if got := typesOf(OfJob(tc.before, tc.after)); !slices.Equal(got, tc.want) {
+			t.Errorf("from %s %s to %s %s: got %q, want %q", tc.before.Status, tc.before.RequiredAction, tc.after.Status, tc.after.RequiredAction, got, tc.want)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func TestRunIsCompletedWithItsLastJob(t *testing.T) {
 		}
 		return list
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		before, after []provisioning.Job
 		want          string
 	}{
@@ -351,18 +351,18 @@ func TestRunIsCompletedWithItsLastJob(t *testing.T) {
 		{jobs(provisioning.Completed, provisioning.Completed), jobs(provisioning.Completed), ""}, // a deletion
 		{jobs(provisioning.Running), nil, ""}, // the run was deleted
 	} {
-		events, got := OfRun(run, c.before, c.after), ""
+		events, got := OfRun(run, tc.before, tc.after), ""
 		if len(events) == 1 {
 			got = events[0].Data.(RunData).Status
 		}
-		if got != c.want {
-			t.Errorf("from %v to %v: got %+v, want the status %q", c.before, c.after, events, c.want)
+		if got != tc.want {
+			t.Errorf("from %v to %v: got %+v, want the status %q", tc.before, tc.after, events, tc.want)
 		}
 	}
 }
 
 func TestConnectionsConnectExpireAndDisconnect(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		before, after integration.ConnectionStatus
 		want          []Type
 	}{
@@ -384,8 +384,8 @@ func TestConnectionsConnectExpireAndDisconnect(t *testing.T) {
 			}
 			return integration.Connection{ID: "c", Status: status}
 		}
-		if got := typesOf(OfConnection("t", connectionWith(c.before), connectionWith(c.after))); !slices.Equal(got, c.want) {
-			t.Errorf("from %q to %q: got %q, want %q", c.before, c.after, got, c.want)
+		if got := typesOf(OfConnection("t", connectionWith(tc.before), connectionWith(tc.after))); !slices.Equal(got, tc.want) {
+			t.Errorf("from %q to %q: got %q, want %q", tc.before, tc.after, got, tc.want)
 		}
 	}
 }

@@ -25,49 +25,49 @@ func TestAllListsEveryCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	var declared, listed []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		lit, ok := n.(*ast.CompositeLit)
-		if !ok || fmt.Sprint(lit.Type) != "Code" || len(lit.Elts) == 0 {
+	ast.Inspect(file, func(node ast.Node) bool {
+		literal, ok := node.(*ast.CompositeLit)
+		if !ok || fmt.Sprint(literal.Type) != "Code" || len(literal.Elts) == 0 {
 			return true
 		}
-		name, err := strconv.Unquote(lit.Elts[0].(*ast.BasicLit).Value)
+		name, err := strconv.Unquote(literal.Elts[0].(*ast.BasicLit).Value)
 		if err != nil {
 			t.Fatal(err)
 		}
 		declared = append(declared, name)
 		return true
 	})
-	for _, c := range fault.All() {
-		listed = append(listed, c.Name)
+	for _, code := range fault.All() {
+		listed = append(listed, code.Name)
 	}
 	if diff := cmp.Diff(declared, listed); diff != "" || len(declared) == 0 {
-		t.Fatalf("declared and listed codes differ:\n%s", diff)
+		t.Fatalf("All (-declared +listed):\n%s", diff)
 	}
 }
 
 func TestCodesAreValid(t *testing.T) {
-	form := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+	snakeCase := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	seen := map[string]bool{}
-	for _, c := range fault.All() {
-		if seen[c.Name] || !form.MatchString(c.Name) {
-			t.Errorf("name %q is not unique or not in snake case", c.Name)
+	for _, code := range fault.All() {
+		if seen[code.Name] || !snakeCase.MatchString(code.Name) {
+			t.Errorf("name %q is not unique or not in snake case", code.Name)
 		}
-		seen[c.Name] = true
-		if c.Kind < fault.Invalid || c.Kind > fault.Timeout || c.Title == "" || c.About == "" {
-			t.Errorf("%s has no kind, no title or no text", c.Name)
+		seen[code.Name] = true
+		if code.Kind < fault.Invalid || code.Kind > fault.Timeout || code.Title == "" || code.About == "" {
+			t.Errorf("%s has no kind, no title or no text", code.Name)
 		}
-		if got, ok := fault.ByName(c.Name); !ok || got != c {
-			t.Errorf("%s is not found by its name", c.Name)
+		if got, ok := fault.ByName(code.Name); !ok || got != code {
+			t.Errorf("%s is not found by its name", code.Name)
 		}
 	}
 	if _, ok := fault.ByName("nothing"); ok {
-		t.Error("an unknown name is found")
+		t.Error("ByName finds a code for an unknown name")
 	}
 }
 
 func TestErrorOfHidesUnpublishedErrors(t *testing.T) {
 	internal := errors.New("dial 10.0.0.1: refused")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		err  error
 		want *fault.Error
@@ -88,8 +88,8 @@ func TestErrorOfHidesUnpublishedErrors(t *testing.T) {
 			&fault.Error{Code: fault.InternalError, Detail: "the service failed unexpectedly"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, fault.ErrorOf(tt.err)); diff != "" {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, fault.ErrorOf(tc.err)); diff != "" {
 				t.Fatal(diff)
 			}
 		})

@@ -8,66 +8,66 @@ import (
 	"time"
 )
 
-var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var answeredAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestDecideReplaysOnlyTheSameRequest(t *testing.T) {
-	keptUntil := at.Add(Retention)
-	for _, tt := range []struct {
+	keptUntil := answeredAt.Add(Retention)
+	for _, tc := range []struct {
 		name        string
 		record      Record
 		sameRequest bool
 		now         time.Time
 		want        Verdict
 	}{
-		{"answered, the same request", Record{Answer: []byte{}, ExpiresAt: keptUntil}, true, at, Replay},
-		{"answered, a different request", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, false, at, Conflict},
-		{"answered, after 23 hours", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, true, at.Add(23 * time.Hour), Replay},
+		{"answered, the same request", Record{Answer: []byte{}, ExpiresAt: keptUntil}, true, answeredAt, Replay},
+		{"answered, a different request", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, false, answeredAt, Conflict},
+		{"answered, after 23 hours", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, true, answeredAt.Add(23 * time.Hour), Replay},
 		{"answered, at the last moment of the retention", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, true, keptUntil.Add(-1), Replay},
 		{"answered, at the end of the retention", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, true, keptUntil, Run},
 		{"answered, a different request at the end of the retention", Record{Answer: []byte("x"), ExpiresAt: keptUntil}, false, keptUntil, Run},
-		{"running, the same request", Record{Leased: true, ExpiresAt: keptUntil}, true, at, Busy},
-		{"running, a different request is a conflict", Record{Leased: true, ExpiresAt: keptUntil}, false, at, Conflict},
+		{"running, the same request", Record{Leased: true, ExpiresAt: keptUntil}, true, answeredAt, Busy},
+		{"running, a different request is a conflict", Record{Leased: true, ExpiresAt: keptUntil}, false, answeredAt, Conflict},
 		{"running past its retention", Record{Leased: true, ExpiresAt: keptUntil}, true, keptUntil, Busy},
-		{"lease lost, the same request", Record{ExpiresAt: keptUntil}, true, at, Run},
-		{"lease lost, a different request", Record{ExpiresAt: keptUntil}, false, at, Conflict},
+		{"lease lost, the same request", Record{ExpiresAt: keptUntil}, true, answeredAt, Run},
+		{"lease lost, a different request", Record{ExpiresAt: keptUntil}, false, answeredAt, Conflict},
 	} {
-		if got := Decide(tt.record, tt.sameRequest, tt.now); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		if got := Decide(tc.record, tc.sameRequest, tc.now); got != tc.want {
+			t.Errorf("%s: got the verdict %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }
 
 func TestDecideEndKeepsTheKeyWhileEffectsAreUncertain(t *testing.T) {
-	nothing, changed := Effects{}, Effects{Changed: true}
-	called, answered := Effects{ProviderCalled: true}, Effects{ProviderCalled: true, Answered: true}
-	for _, tt := range []struct {
+	noEffects, withChange := Effects{}, Effects{Changed: true}
+	withCall, withAnswer := Effects{ProviderCalled: true}, Effects{ProviderCalled: true, Answered: true}
+	for _, tc := range []struct {
 		status  int
 		effects Effects
 		want    Result
 	}{
-		{200, nothing, KeepAnswer}, {202, answered, KeepAnswer}, {200, changed, KeepAnswer},
-		{400, nothing, Release}, {404, nothing, Release}, {409, nothing, Release}, {402, nothing, Release}, {503, nothing, Release},
-		{400, answered, KeepAnswer}, {403, answered, KeepAnswer}, {409, answered, KeepAnswer},
-		{401, answered, KeepKey}, {402, answered, KeepKey}, {404, answered, KeepKey}, {429, answered, KeepKey},
-		{400, called, KeepKey}, {409, changed, KeepKey},
-		{500, answered, KeepKey}, {502, called, KeepKey}, {503, changed, KeepKey}, {504, called, KeepKey},
+		{200, noEffects, KeepAnswer}, {202, withAnswer, KeepAnswer}, {200, withChange, KeepAnswer},
+		{400, noEffects, Release}, {404, noEffects, Release}, {409, noEffects, Release}, {402, noEffects, Release}, {503, noEffects, Release},
+		{400, withAnswer, KeepAnswer}, {403, withAnswer, KeepAnswer}, {409, withAnswer, KeepAnswer},
+		{401, withAnswer, KeepKey}, {402, withAnswer, KeepKey}, {404, withAnswer, KeepKey}, {429, withAnswer, KeepKey},
+		{400, withCall, KeepKey}, {409, withChange, KeepKey},
+		{500, withAnswer, KeepKey}, {502, withCall, KeepKey}, {503, withChange, KeepKey}, {504, withCall, KeepKey},
 	} {
-		if got := DecideEnd(tt.status, false, tt.effects); got != tt.want {
-			t.Errorf("%d after %+v: %d, want %d", tt.status, tt.effects, got, tt.want)
+		if got := DecideEnd(tc.status, false, tc.effects); got != tc.want {
+			t.Errorf("%d after %+v: got %d, want %d", tc.status, tc.effects, got, tc.want)
 		}
 	}
-	completed := Effects{Changed: true, Completed: true}
+	withCompletion := Effects{Changed: true, Completed: true}
 	for status, want := range map[int]Result{200: AnswerKept, 202: AnswerKept, 409: KeepKey, 503: KeepKey} {
-		if got := DecideEnd(status, false, completed); got != want {
-			t.Errorf("%d after %+v: %d, want %d", status, completed, got, want)
+		if got := DecideEnd(status, false, withCompletion); got != want {
+			t.Errorf("%d after %+v: got %d, want %d", status, withCompletion, got, want)
 		}
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		effects Effects
 		want    Result
-	}{{nothing, Release}, {changed, KeepKey}, {called, KeepKey}, {answered, KeepKey}} {
-		if got := DecideEnd(409, true, tt.effects); got != tt.want {
-			t.Errorf("409 from the store after %+v: %d, want %d", tt.effects, got, tt.want)
+	}{{noEffects, Release}, {withChange, KeepKey}, {withCall, KeepKey}, {withAnswer, KeepKey}} {
+		if got := DecideEnd(409, true, tc.effects); got != tc.want {
+			t.Errorf("409 from the store after %+v: got %d, want %d", tc.effects, got, tc.want)
 		}
 	}
 }
@@ -101,6 +101,6 @@ func TestKeyIDsAreUnique(t *testing.T) {
 	keyOfAnn, sameKeyOfBob := KeyID{Account: "ann", Key: [32]byte{1}}, KeyID{Account: "bob", Key: [32]byte{1}}
 	otherKeyOfAnn := KeyID{Account: "ann", Key: [32]byte{2}}
 	if keyOfAnn.String() == sameKeyOfBob.String() || keyOfAnn.String() == otherKeyOfAnn.String() {
-		t.Error("two keys have the same text")
+		t.Error("the keys of two accounts, or two keys of one account, have the same text")
 	}
 }

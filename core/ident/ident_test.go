@@ -15,7 +15,7 @@ import (
 
 func TestParseOrZeroAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 	const id = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	for _, tt := range []struct{ name, raw, want string }{
+	for _, tc := range []struct{ name, raw, want string }{
 		{"canonical", id, id},
 		{"upper case", strings.ToUpper(id), id},
 		{"braces", "{" + id + "}", ident.Zero},
@@ -30,9 +30,9 @@ func TestParseOrZeroAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 		{"a path", "../../etc/passwd", ident.Zero},
 		{"full-width digit of the same length in bytes", "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9\uff11", ident.Zero},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := ident.ParseOrZero(tt.raw); got != tt.want {
-				t.Fatalf("got %q, want %q", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := ident.ParseOrZero(tc.raw); got != tc.want {
+				t.Fatalf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -57,11 +57,11 @@ func TestParseOrZeroAlwaysReturnsUUID(t *testing.T) {
 
 func TestNewIDsSortByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		random := func(name string) [ident.EntropyBytes]byte {
+		drawEntropy := func(name string) [ident.EntropyBytes]byte {
 			return [ident.EntropyBytes]byte(rapid.SliceOfN(rapid.Byte(), ident.EntropyBytes, ident.EntropyBytes).Draw(t, name))
 		}
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
-		earlier, later := ident.New(at, random("one")), ident.New(at.Add(time.Millisecond), random("two"))
+		earlier, later := ident.New(at, drawEntropy("one")), ident.New(at.Add(time.Millisecond), drawEntropy("two"))
 		if earlier >= later {
 			t.Fatalf("%s sorts after %s", earlier, later)
 		}

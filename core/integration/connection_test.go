@@ -14,7 +14,7 @@ func TestEndedSessionDecidesTheConnection(t *testing.T) {
 	failedAccount := integration.Account{ID: "1", Address: "anna@a.test", State: integration.AccountFailed, Reason: "connection_error"}
 	connectedSession := openSession("p").WithProgress(integration.Progress{State: integration.SignInSucceeded, Address: anna.Address, Name: "Anna"}, anna, now)
 	failedSession, expiredSession := openSession("p").WithFailure("access_denied"), openSession("p").AfterLastCheck(integration.Account{}, now)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		before     integration.ConnectionStatus
 		session    integration.Session
@@ -34,9 +34,9 @@ func TestEndedSessionDecidesTheConnection(t *testing.T) {
 		{"connected while being disconnected", integration.ConnectionDisconnecting, connectedSession, workingAccount, integration.ConnectionConnected, ""},
 		{"failed after a disconnect", integration.ConnectionDisconnected, failedSession, integration.Account{}, integration.ConnectionDisconnected, ""},
 	} {
-		got := integration.Connection{ID: "c", Status: tt.before, ConnectedAt: now.Add(-time.Hour)}.AfterSession(tt.session, tt.account, now.Add(time.Second))
-		if got.Status != tt.want || got.Reason != tt.wantReason || tt.session.Status == integration.SessionConnected && !got.ConnectedAt.Equal(tt.session.ConnectedAt) {
-			t.Errorf("%s: got %+v, want %s with the reason %q", tt.name, got, tt.want, tt.wantReason)
+		got := integration.Connection{ID: "c", Status: tc.before, ConnectedAt: now.Add(-time.Hour)}.AfterSession(tc.session, tc.account, now.Add(time.Second))
+		if got.Status != tc.want || got.Reason != tc.wantReason || tc.session.Status == integration.SessionConnected && !got.ConnectedAt.Equal(tc.session.ConnectedAt) {
+			t.Errorf("%s: got %+v, want %s with the reason %q", tc.name, got, tc.want, tc.wantReason)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func TestIsAllowedAuthURL(t *testing.T) {
+func TestAuthURLsMustUseAnAllowedHost(t *testing.T) {
 	hosts := []string{"login.microsoftonline.com", "127.0.0.1:8443", "proxy.example:8443"}
 	for raw, want := range map[string]bool{
 		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,
@@ -38,9 +38,9 @@ func TestIsAllowedAuthURL(t *testing.T) {
 }
 
 func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		a, b string
-		same bool
+		want bool
 	}{
 		{"anna@a.test", "Anna@A.TEST", true},
 		{"anna@a.test", "joanna@a.test", false},
@@ -49,13 +49,13 @@ func TestSameAddressIgnoresOnlyTheCase(t *testing.T) {
 		{"nik@a.test", "ni\u212a@a.test", false}, // the kelvin sign, which Unicode folds to k
 		{"", "", true},
 	} {
-		if got := integration.SameAddress(tt.a, tt.b); got != tt.same {
-			t.Errorf("%q and %q: got %t, want %t", tt.a, tt.b, got, tt.same)
+		if got := integration.SameAddress(tc.a, tc.b); got != tc.want {
+			t.Errorf("%q and %q: got %t, want %t", tc.a, tc.b, got, tc.want)
 		}
 	}
 }
 
-func TestSplitAuthHosts(t *testing.T) {
+func TestAuthHostsAreSeparatedByCommasAndSpaces(t *testing.T) {
 	for setting, want := range map[string][]string{
 		"": {}, "a.example": {"a.example"}, "a.example,b.example": {"a.example", "b.example"}, " a.example, b.example\tc.example,": {"a.example", "b.example", "c.example"},
 	} {

@@ -14,7 +14,7 @@ import (
 // observations returns functions that apply one observation each to an integration, ordered by the
 // time of the observation.
 func observations() []func(integration.Integration) integration.Integration {
-	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
 	return []func(integration.Integration) integration.Integration{
 		func(i integration.Integration) integration.Integration {
 			i.LastTestedAt, i.UpdatedAt = at(3), at(3)
@@ -39,7 +39,7 @@ func observations() []func(integration.Integration) integration.Integration {
 }
 
 // TestMergeIsIndependentOfOrder merges each pair of observations in both orders. Each observation
-// changes its own copy of the integration that was loaded.
+// changes a separate copy of the integration as it was loaded.
 func TestMergeIsIndependentOfOrder(t *testing.T) {
 	loaded := integration.Integration{ID: "id", Status: integration.Connected, Workspace: integration.Workspace{ID: "w"}}
 	changes := observations()
@@ -47,10 +47,10 @@ func TestMergeIsIndependentOfOrder(t *testing.T) {
 		for _, older := range changes[:n] {
 			want := newer(older(loaded))
 			if diff := cmp.Diff(want, loaded.Merge(older(loaded)).Merge(newer(loaded))); diff != "" {
-				t.Errorf("in the order of their times (-want +got):\n%s", diff)
+				t.Errorf("with the older observation first (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(want, loaded.Merge(newer(loaded)).Merge(older(loaded))); diff != "" {
-				t.Errorf("the newer one first (-want +got):\n%s", diff)
+				t.Errorf("with the newer observation first (-want +got):\n%s", diff)
 			}
 		}
 	}

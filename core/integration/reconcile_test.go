@@ -23,7 +23,7 @@ const (
 
 func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 	absent := integration.AccountState("")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		before integration.ConnectionStatus
 		listed integration.AccountState
 		want   integration.ConnectionStatus
@@ -40,60 +40,60 @@ func TestReconcileFollowsTheAccountAtThePlatform(t *testing.T) {
 		{other, absent, disconnected}, {other, integration.AccountConnected, connected}, {other, integration.AccountOther, other},
 	} {
 		eligible := integration.EligibleMailbox{Mailbox: anna}
-		if tt.before != none {
-			eligible.Connection = integration.Connection{ID: "c", Status: tt.before, PlatformAccountID: "1", PlatformAccountAddress: anna.Address,
-				HasError: tt.before == failed, UpdatedAt: now.Add(-time.Minute)}
+		if tc.before != none {
+			eligible.Connection = integration.Connection{ID: "c", Status: tc.before, PlatformAccountID: "1", PlatformAccountAddress: anna.Address,
+				HasError: tc.before == failed, UpdatedAt: now.Add(-time.Minute)}
 		}
-		account := integration.Account{ID: "1", Address: anna.Address, State: tt.listed}
-		if tt.listed == absent {
+		account := integration.Account{ID: "1", Address: anna.Address, State: tc.listed}
+		if tc.listed == absent {
 			account = integration.Account{}
 		}
 		got, changed := integration.Reconcile(eligible, account, now)
-		if got.Status != tt.want || changed != (tt.want != tt.before) {
-			t.Errorf("%q and %q: got %+v, changed %t; want %s", tt.before, tt.listed, got, changed, tt.want)
+		if got.Status != tc.want || changed != (tc.want != tc.before) {
+			t.Errorf("from %q with an account that is %q: got %+v, changed %t; want %s", tc.before, tc.listed, got, changed, tc.want)
 		}
 		if changed != got.UpdatedAt.Equal(now) {
-			t.Errorf("%q and %q: changed is %t, but UpdatedAt is %s", tt.before, tt.listed, changed, got.UpdatedAt)
+			t.Errorf("from %q with an account that is %q: changed is %t, but UpdatedAt is %s", tc.before, tc.listed, changed, got.UpdatedAt)
 		}
 	}
 }
 
 func TestReconcileUsesStoredState(t *testing.T) {
-	unchanged := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
+	sameAccount := integration.Account{ID: "1", Address: anna.Address, State: integration.AccountConnected}
 	stored := integration.Connection{ID: "c", Status: connected, PlatformAccountID: "1", PlatformAccountAddress: anna.Address, ConnectedAt: now.Add(-time.Hour)}
-	withError := unchanged
-	withError.HasError, withError.Reason = true, "sending_error"
-	for _, tt := range []struct {
-		name     string
-		eligible integration.EligibleMailbox
-		account  integration.Account
-		want     integration.ConnectionStatus
-		changed  bool
+	accountWithError := sameAccount
+	accountWithError.HasError, accountWithError.Reason = true, "sending_error"
+	for _, tc := range []struct {
+		name        string
+		eligible    integration.EligibleMailbox
+		account     integration.Account
+		want        integration.ConnectionStatus
+		wantChanged bool
 	}{
-		{"a different integration holds the mailbox", integration.EligibleMailbox{HeldElsewhere: true}, unchanged, none, false},
-		{"a different integration holds the mailbox, and the account has failed", integration.EligibleMailbox{HeldElsewhere: true, Connection: stored.WithFailure("smtp_failure", now)}, unchanged, failed, false},
+		{"a different integration holds the mailbox", integration.EligibleMailbox{HeldElsewhere: true}, sameAccount, none, false},
+		{"a different integration holds the mailbox, and the account has failed", integration.EligibleMailbox{HeldElsewhere: true, Connection: stored.WithFailure("smtp_failure", now)}, sameAccount, failed, false},
 		{"a different integration holds the mailbox, and the account is gone", integration.EligibleMailbox{HeldElsewhere: true, Connection: stored.WithFailure("smtp_failure", now)}, integration.Account{}, disconnected, true},
 		{"a failed session, without an account at the platform", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: failed, Reason: "access_denied"}}, integration.Account{}, failed, false},
 		{"pending for longer than a session", integration.EligibleMailbox{Connection: integration.Connection{ID: "c", Status: pending, UpdatedAt: now.Add(-2 * time.Hour)}}, integration.Account{}, disconnected, true},
 		{"an account with a different id", integration.EligibleMailbox{Connection: stored}, integration.Account{ID: "2", Address: anna.Address, State: integration.AccountConnected}, connected, true},
-		{"an account with an error that is still connected", integration.EligibleMailbox{Connection: stored}, withError, connected, true},
-		{"the same account again", integration.EligibleMailbox{Connection: stored}, unchanged, connected, false},
+		{"an account with an error that is still connected", integration.EligibleMailbox{Connection: stored}, accountWithError, connected, true},
+		{"the same account again", integration.EligibleMailbox{Connection: stored}, sameAccount, connected, false},
 	} {
-		got, changed := integration.Reconcile(tt.eligible, tt.account, now)
-		if got.Status != tt.want || changed != tt.changed {
-			t.Errorf("%s: got %+v, changed %t; want %s, changed %t", tt.name, got, changed, tt.want, tt.changed)
+		got, changed := integration.Reconcile(tc.eligible, tc.account, now)
+		if got.Status != tc.want || changed != tc.wantChanged {
+			t.Errorf("%s: got %+v, changed %t; want %s, changed %t", tc.name, got, changed, tc.want, tc.wantChanged)
 		}
-		if tt.want == connected && !got.ConnectedAt.Equal(stored.ConnectedAt) {
-			t.Errorf("%s: ConnectedAt is %s, want %s as stored", tt.name, got.ConnectedAt, stored.ConnectedAt)
+		if tc.want == connected && !got.ConnectedAt.Equal(stored.ConnectedAt) {
+			t.Errorf("%s: ConnectedAt is %s, want %s as stored", tc.name, got.ConnectedAt, stored.ConnectedAt)
 		}
-		if tt.name == "an account with an error that is still connected" && (!got.HasError || got.Reason != "sending_error") {
-			t.Errorf("%s: got %+v, want the error of the account", tt.name, got)
+		if tc.name == "an account with an error that is still connected" && (!got.HasError || got.Reason != "sending_error") {
+			t.Errorf("%s: got %+v, want the error of the account", tc.name, got)
 		}
 	}
 }
 
 func TestDriftBetweenNamesUnexpectedChanges(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		before, after integration.ConnectionStatus
 		want          integration.Drift
 	}{
@@ -102,15 +102,15 @@ func TestDriftBetweenNamesUnexpectedChanges(t *testing.T) {
 		{disconnecting, connected, integration.DriftStays}, {disconnecting, disconnected, ""},
 		{pending, connected, ""}, {connected, connected, ""}, {failed, disconnected, ""},
 	} {
-		got, drifted := integration.DriftBetween(integration.Connection{Status: tt.before}, integration.Connection{Status: tt.after})
-		if got != tt.want || drifted != (tt.want != "") {
-			t.Errorf("from %q to %q: got %q, want %q", tt.before, tt.after, got, tt.want)
+		got, drifted := integration.DriftBetween(integration.Connection{Status: tc.before}, integration.Connection{Status: tc.after})
+		if got != tc.want || drifted != (tc.want != "") {
+			t.Errorf("from %q to %q: got %q, want %q", tc.before, tc.after, got, tc.want)
 		}
 	}
 }
 
-// TestASecondReconcileChangesNothing reconciles random connections with a listing. The same listing
-// must change nothing the second time. The counters must be consistent.
+// TestASecondReconcileChangesNothing reconciles random connections with a listing. A second
+// reconcile with the same listing must change nothing. The counters must be consistent.
 func TestASecondReconcileChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally
@@ -142,8 +142,8 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 			if got.ID == "" {
 				continue
 			}
-			again := integration.EligibleMailbox{Mailbox: anna, Connection: got, HeldElsewhere: eligible.HeldElsewhere}
-			if after, changed := integration.Reconcile(again, account, now); changed {
+			reconciled := integration.EligibleMailbox{Mailbox: anna, Connection: got, HeldElsewhere: eligible.HeldElsewhere}
+			if after, changed := integration.Reconcile(reconciled, account, now); changed {
 				t.Fatalf("the second reconcile changes %+v to %+v", got, after)
 			}
 		}
@@ -155,9 +155,9 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 
 func TestUnreadConnectionsCountAsErrors(t *testing.T) {
 	var tally integration.Tally
-	unchanged := integration.Connection{Status: connected}
-	tally.Count(unchanged, unchanged, false)
-	tally.CountUnread(unchanged)
+	connectedBefore := integration.Connection{Status: connected}
+	tally.Count(connectedBefore, connectedBefore, false)
+	tally.CountUnread(connectedBefore)
 	tally.CountUnread(integration.Connection{})
 	if want := (integration.Tally{Checked: 3, Connected: 2, Unchanged: 1, ErrorCount: 2}); tally != want {
 		t.Errorf("got %+v, want %+v", tally, want)

@@ -24,7 +24,7 @@ func openSession(platformID string) integration.Session {
 }
 
 func TestWithSignInSetsExpiry(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		expiry time.Time
 		want   time.Duration
@@ -34,16 +34,16 @@ func TestWithSignInSetsExpiry(t *testing.T) {
 		{"an expiry in the past, by clock skew", now, integration.SessionTime},
 		{"a long lifetime", now.Add(48 * time.Hour), time.Hour},
 	} {
-		got := integration.Session{}.WithSignIn(integration.SignIn{ID: "p", ExpiresAt: tt.expiry}, now)
-		if got.ExpiresAt.Sub(now) != tt.want || !got.Opened || got.PlatformID != "p" {
-			t.Errorf("%s: got %+v, want a session of %s", tt.name, got, tt.want)
+		got := integration.Session{}.WithSignIn(integration.SignIn{ID: "p", ExpiresAt: tc.expiry}, now)
+		if got.ExpiresAt.Sub(now) != tc.want || !got.Opened || got.PlatformID != "p" {
+			t.Errorf("%s: got %+v, want a session of %s", tc.name, got, tc.want)
 		}
 	}
 }
 
 func TestASessionEndsAtItsDeadline(t *testing.T) {
 	pending, expired := integration.Progress{State: integration.SignInPending}, integration.Progress{State: integration.SignInExpired}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		platformID string
 		progress   integration.Progress
@@ -57,14 +57,14 @@ func TestASessionEndsAtItsDeadline(t *testing.T) {
 		{"a platform without sessions, before the deadline", "", integration.Progress{}, 10*time.Minute - 1, false},
 		{"a platform without sessions, at the deadline", "", integration.Progress{}, 10 * time.Minute, true},
 	} {
-		if got := openSession(tt.platformID).HasEnded(tt.progress, now.Add(tt.elapsed)); got != tt.wantEnded {
-			t.Errorf("%s: ended is %t, want %t", tt.name, got, tt.wantEnded)
+		if got := openSession(tc.platformID).HasEnded(tc.progress, now.Add(tc.elapsed)); got != tc.wantEnded {
+			t.Errorf("%s: ended is %t, want %t", tc.name, got, tc.wantEnded)
 		}
 	}
 }
 
 func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name        string
 		progress    integration.Progress
 		want        integration.SessionStatus
@@ -81,10 +81,10 @@ func TestWithProgressStoresTheStateOfTheSignIn(t *testing.T) {
 		{"the person declined", integration.Progress{State: integration.SignInFailed, Reason: "access_denied"}, integration.SessionFailed, "access_denied", ""},
 		{"failed without a reason", integration.Progress{State: integration.SignInFailed}, integration.SessionFailed, integration.ReasonSignIn, ""},
 	} {
-		got := openSession("p").WithProgress(tt.progress, anna, now)
-		if got.Status != tt.want || got.Reason != tt.wantReason || got.PlatformAccountAddress != tt.wantAddress ||
-			got.ConnectedAt.IsZero() != (tt.want != integration.SessionConnected) || (got.PlatformAccountID != "") != (tt.want == integration.SessionConnected) {
-			t.Errorf("%s: got %+v, want %s, %q, %q", tt.name, got, tt.want, tt.wantReason, tt.wantAddress)
+		got := openSession("p").WithProgress(tc.progress, anna, now)
+		if got.Status != tc.want || got.Reason != tc.wantReason || got.PlatformAccountAddress != tc.wantAddress ||
+			got.ConnectedAt.IsZero() != (tc.want != integration.SessionConnected) || (got.PlatformAccountID != "") != (tc.want == integration.SessionConnected) {
+			t.Errorf("%s: got %+v, want %s, %q, %q", tc.name, got, tc.want, tc.wantReason, tc.wantAddress)
 		}
 	}
 }
@@ -100,9 +100,9 @@ func TestChecksDetectNewSignIns(t *testing.T) {
 	signedInAgain, failed, settingUp := original, original, original
 	signedInAgain.Stamp, failed.Stamp, settingUp.Stamp = "two", "two", "two"
 	failed.State, failed.Reason, settingUp.State = integration.AccountFailed, "connection_error", integration.AccountPending
-	failing, fixed := original, original
-	failing.Stamp, fixed.Stamp, failing.State = "", "", integration.AccountFailed
-	for _, tt := range []struct {
+	failing, workingAgain := original, original
+	failing.Stamp, workingAgain.Stamp, failing.State = "", "", integration.AccountFailed
+	for _, tc := range []struct {
 		name                         string
 		before, after                integration.Account
 		wantAtCheck, wantAtLastCheck integration.SessionStatus
@@ -115,17 +115,17 @@ func TestChecksDetectNewSignIns(t *testing.T) {
 		{"the account cannot sign in, as before", failed, failed, integration.SessionPending, integration.SessionExpired},
 		{"the account is being set up", original, settingUp, integration.SessionPending, integration.SessionExpired},
 		{"the account disappeared", original, integration.Account{}, integration.SessionPending, integration.SessionExpired},
-		{"an unchanged account without stamps", fixed, fixed, integration.SessionPending, integration.SessionExpired},
-		{"an account without stamps that works again", failing, fixed, integration.SessionConnected, integration.SessionConnected},
+		{"an unchanged account without stamps", workingAgain, workingAgain, integration.SessionPending, integration.SessionExpired},
+		{"an account without stamps that works again", failing, workingAgain, integration.SessionConnected, integration.SessionConnected},
 	} {
-		s := openSession("")
-		s.PreviousMark = tt.before.Mark()
-		if got := s.AfterCheck(tt.after, now); got.Status != tt.wantAtCheck {
-			t.Errorf("%s, AfterCheck: got %+v, want %s", tt.name, got, tt.wantAtCheck)
+		session := openSession("")
+		session.PreviousMark = tc.before.Mark()
+		if got := session.AfterCheck(tc.after, now); got.Status != tc.wantAtCheck {
+			t.Errorf("%s, AfterCheck: got %+v, want %s", tc.name, got, tc.wantAtCheck)
 		}
-		got := s.AfterLastCheck(tt.after, now)
-		if got.Status != tt.wantAtLastCheck || got.ConnectedAt.IsZero() == (tt.wantAtLastCheck == integration.SessionConnected) {
-			t.Errorf("%s, AfterLastCheck: got %+v, want %s", tt.name, got, tt.wantAtLastCheck)
+		got := session.AfterLastCheck(tc.after, now)
+		if got.Status != tc.wantAtLastCheck || got.ConnectedAt.IsZero() == (tc.wantAtLastCheck == integration.SessionConnected) {
+			t.Errorf("%s, AfterLastCheck: got %+v, want %s", tc.name, got, tc.wantAtLastCheck)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func TestChecksDetectNewSignIns(t *testing.T) {
 // TestSessionConnectsOnlyAfterSignIn checks that a session connects only if the account is
 // connected and has changed since the session began. The session records the id of that account.
 func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
-	accounts := rapid.Custom(func(t *rapid.T) integration.Account {
+	accountGenerator := rapid.Custom(func(t *rapid.T) integration.Account {
 		return integration.Account{
 			ID: rapid.SampledFrom([]string{"", "1"}).Draw(t, "id"), Stamp: rapid.SampledFrom([]string{"", "one", "two"}).Draw(t, "stamp"),
 			State: rapid.SampledFrom([]integration.AccountState{"", integration.AccountConnected, integration.AccountPending,
@@ -141,10 +141,10 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		before, after := accounts.Draw(t, "before"), accounts.Draw(t, "after")
-		s := openSession(rapid.SampledFrom([]string{"", "p"}).Draw(t, "platform"))
-		s.PreviousMark = before.Mark()
-		ended := s.AfterLastCheck(after, now)
+		before, after := accountGenerator.Draw(t, "before"), accountGenerator.Draw(t, "after")
+		session := openSession(rapid.SampledFrom([]string{"", "p"}).Draw(t, "platform"))
+		session.PreviousMark = before.Mark()
+		ended := session.AfterLastCheck(after, now)
 		if ended.Status == integration.SessionPending {
 			t.Fatal("the session did not end")
 		}
@@ -152,7 +152,7 @@ func TestSessionConnectsOnlyAfterSignIn(t *testing.T) {
 		if connected && (after.State != integration.AccountConnected || !after.Exists() || after == before || ended.PlatformAccountID != after.ID) {
 			t.Fatalf("the account %+v connects the session, although it was %+v before", after, before)
 		}
-		if checked := s.AfterCheck(after, now); (checked.Status == integration.SessionConnected) != connected {
+		if checked := session.AfterCheck(after, now); (checked.Status == integration.SessionConnected) != connected {
 			t.Fatalf("AfterCheck returns %s, but AfterLastCheck returns %s", checked.Status, ended.Status)
 		}
 	})

@@ -15,9 +15,9 @@ import (
 )
 
 func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
-	a, b := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
+	workspaceA, workspaceB := integration.Workspace{ID: "a", Name: "A"}, integration.Workspace{ID: "b", Name: "B"}
 	withoutID := integration.Workspace{Name: "Main"}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, provider, requested string
 		reach                     integration.Reach
 		want                      integration.Workspace
@@ -25,26 +25,26 @@ func TestChooseNeedsAnUnambiguousWorkspace(t *testing.T) {
 	}{
 		{"no workspace", "plusvibe", "", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
 		{"no workspace, one requested", "plusvibe", "a", integration.Reach{}, integration.Workspace{}, fault.CredentialRejected},
-		{"the only workspace", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
-		{"the only workspace, requested by its id", "plusvibe", "a", integration.Reach{Workspaces: []integration.Workspace{a}}, a, nil},
-		{"a different workspace than the only one", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.PlusVibeWorkspace},
-		{"several workspaces", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
-		{"one of several workspaces", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{a, b}}, b, nil},
-		{"a workspace that is not among several", "salesblink", "c", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.SalesBlinkWorkspace},
-		{"a name is not an id", "plusvibe", "B", integration.Reach{Workspaces: []integration.Workspace{a, b}}, integration.Workspace{}, fault.PlusVibeWorkspace},
-		{"several workspaces and only the selected one usable", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{a, b}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
-		{"one workspace and only the selected one usable", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{a}, SelectedWorkspaceOnly: true}, a, nil},
+		{"the only workspace", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{workspaceA}}, workspaceA, nil},
+		{"the only workspace, requested by its id", "plusvibe", "a", integration.Reach{Workspaces: []integration.Workspace{workspaceA}}, workspaceA, nil},
+		{"a different workspace than the only one", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{workspaceA}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"several workspaces", "plusvibe", "", integration.Reach{Workspaces: []integration.Workspace{workspaceA, workspaceB}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"one of several workspaces", "plusvibe", "b", integration.Reach{Workspaces: []integration.Workspace{workspaceA, workspaceB}}, workspaceB, nil},
+		{"a workspace that is not among several", "salesblink", "c", integration.Reach{Workspaces: []integration.Workspace{workspaceA, workspaceB}}, integration.Workspace{}, fault.SalesBlinkWorkspace},
+		{"a name is not an id", "plusvibe", "B", integration.Reach{Workspaces: []integration.Workspace{workspaceA, workspaceB}}, integration.Workspace{}, fault.PlusVibeWorkspace},
+		{"several workspaces and only the selected one usable", "emailbison", "a", integration.Reach{Workspaces: []integration.Workspace{workspaceA, workspaceB}, SelectedWorkspaceOnly: true}, integration.Workspace{}, fault.EmailBisonWorkspace},
+		{"one workspace and only the selected one usable", "emailbison", "", integration.Reach{Workspaces: []integration.Workspace{workspaceA}, SelectedWorkspaceOnly: true}, workspaceA, nil},
 		{"a platform without workspaces", "smartlead", "", integration.Reach{Workspaces: []integration.Workspace{withoutID}}, withoutID, nil},
 		{"a platform that validates the workspace itself", "smartlead", "7", integration.Reach{Workspaces: []integration.Workspace{withoutID}}, integration.Workspace{ID: "7", Name: "Main"}, nil},
-		{"a platform without its own error code", "instantly", "b", integration.Reach{Workspaces: []integration.Workspace{a}}, integration.Workspace{}, fault.InvalidRequest},
+		{"a platform without its own error code", "instantly", "b", integration.Reach{Workspaces: []integration.Workspace{workspaceA}}, integration.Workspace{}, fault.InvalidRequest},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.reach.Choose(tt.provider, tt.requested)
-			if got != tt.want || !errors.Is(err, tt.wantErr) {
-				t.Fatalf("got %+v, %v; want %+v, %v", got, err, tt.want, tt.wantErr)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := tc.reach.Choose(tc.provider, tc.requested)
+			if got != tc.want || !errors.Is(err, tc.wantErr) {
+				t.Fatalf("got %+v, %v; want %+v, %v", got, err, tc.want, tc.wantErr)
 			}
-			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.ErrorOf(err).Values, any(tt.reach.Workspaces)) {
-				t.Errorf("the error lists %v, want %v", fault.ErrorOf(err).Values, tt.reach.Workspaces)
+			if err != nil && len(tc.reach.Workspaces) > 0 && !cmp.Equal(fault.ErrorOf(err).Values, any(tc.reach.Workspaces)) {
+				t.Errorf("the error lists %v, want %v", fault.ErrorOf(err).Values, tc.reach.Workspaces)
 			}
 		})
 	}

@@ -26,8 +26,8 @@ func FuzzAddress(f *testing.F) {
 		if local, ok := strings.CutSuffix(address, "@example.com"); !ok || local == "" || len(local) > 64 || strings.ContainsFunc(local, func(c rune) bool { return c > unicode.MaxASCII || c <= ' ' || strings.ContainsRune(`"<>@,;:\()[]`, c) }) {
 			t.Errorf("%q becomes %q, which is not a plain address of the domain", raw, address)
 		}
-		if again, err := mailbox.CheckAddresses("example.com", got); err != nil || again[0].Address != address {
-			t.Errorf("%q: %q becomes %v, %v", raw, address, again, err)
+		if rechecked, err := mailbox.CheckAddresses("example.com", got); err != nil || rechecked[0].Address != address {
+			t.Errorf("%q: a second check changes %q to %v, %v", raw, address, rechecked, err)
 		}
 	})
 }
@@ -43,8 +43,8 @@ func FuzzDisplayName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := mailbox.DisplayName(name, "name"); err != nil || again != name {
-			t.Errorf("%q: %q becomes %q, %v", raw, name, again, err)
+		if rechecked, err := mailbox.DisplayName(name, "name"); err != nil || rechecked != name {
+			t.Errorf("%q: a second check changes %q to %q, %v", raw, name, rechecked, err)
 		}
 		if name == "" || strings.ContainsAny(name, "\r\n\x00\u202e") {
 			t.Errorf("%q becomes %q, which is empty or has a forbidden character", raw, name)

@@ -26,7 +26,7 @@ func TestWithPlatformStateUpdatesAMailbox(t *testing.T) {
 		address     = "anna@example.test"
 		initialName = "anna.1@t.onmicrosoft.test"
 	)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name            string
 		stage           mailbox.Stage
 		provisioned     bool
@@ -43,14 +43,14 @@ func TestWithPlatformStateUpdatesAMailbox(t *testing.T) {
 		{"a foreign mailbox", mailbox.Ready, false, initialName, "other@t.test", mailbox.Ready, false, "other@t.test"},
 		{"a mailbox that existed before the request", mailbox.Reserved, false, "", initialName, mailbox.Ready, false, initialName},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			stored := mailbox.Mailbox{ID: "id", Stage: tt.stage, Provisioned: tt.provisioned, PrincipalName: tt.storedName, Address: address, DailySendLimit: 5}
+		t.Run(tc.name, func(t *testing.T) {
+			stored := mailbox.Mailbox{ID: "id", Stage: tc.stage, Provisioned: tc.provisioned, PrincipalName: tc.storedName, Address: address, DailySendLimit: 5}
 			got := stored.WithPlatformState(mailbox.Platform{
-				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tt.listedName, Alias: "anna.1", AccountEnabled: true,
+				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tc.listedName, Alias: "anna.1", AccountEnabled: true,
 			}, time.Unix(1, 0))
 			want := mailbox.Mailbox{
-				ID: "id", Stage: tt.wantStage, Provisioned: tt.wantProvisioned, ObjectID: "object", DisplayName: "Anna", Address: address,
-				PrincipalName: tt.wantName, Alias: "anna.1", AccountEnabled: true, DailySendLimit: 5,
+				ID: "id", Stage: tc.wantStage, Provisioned: tc.wantProvisioned, ObjectID: "object", DisplayName: "Anna", Address: address,
+				PrincipalName: tc.wantName, Alias: "anna.1", AccountEnabled: true, DailySendLimit: 5,
 			}
 			got.Observed = mailbox.Observed{}
 			if got != want {
@@ -61,7 +61,7 @@ func TestWithPlatformStateUpdatesAMailbox(t *testing.T) {
 }
 
 func TestUsageUnderComputesTheRemainder(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name        string
 		sent, limit int
 		blockedAt   time.Time
@@ -76,12 +76,12 @@ func TestUsageUnderComputesTheRemainder(t *testing.T) {
 		{"above the limit nothing remains", 26, 25, time.Unix(1, 0), 0, 104},
 		{"no limit", 7, 0, time.Time{}, 0, 0},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			m := mailbox.Mailbox{SendsToday: tt.sent, BlockedAt: tt.blockedAt}
+		t.Run(tc.name, func(t *testing.T) {
+			m := mailbox.Mailbox{SendsToday: tc.sent, BlockedAt: tc.blockedAt}
 			want := mailbox.Usage{
-				Mailbox: m, Limit: tt.limit, Remaining: tt.remaining, Percent: tt.percent, Blocked: !tt.blockedAt.IsZero(),
+				Mailbox: m, Limit: tc.limit, Remaining: tc.remaining, Percent: tc.percent, Blocked: !tc.blockedAt.IsZero(),
 			}
-			if got := mailbox.UsageUnder(m, tt.limit); got != want {
+			if got := mailbox.UsageUnder(m, tc.limit); got != want {
 				t.Fatalf("got %+v, want %+v", got, want)
 			}
 		})
@@ -91,10 +91,10 @@ func TestUsageUnderComputesTheRemainder(t *testing.T) {
 func TestUsageIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent, limit := rapid.IntRange(0, 10000).Draw(t, "sent"), rapid.IntRange(1, 25).Draw(t, "limit")
-		u := mailbox.UsageUnder(mailbox.Mailbox{SendsToday: sent}, limit)
+		usage := mailbox.UsageUnder(mailbox.Mailbox{SendsToday: sent}, limit)
 		exact := float64(sent) / float64(limit) * 100
-		if u.Remaining < 0 || u.Remaining+min(sent, limit) != limit || u.Percent-exact > 0.051 || exact-u.Percent > 0.051 {
-			t.Fatalf("%d of %d: Remaining or Percent is wrong: %+v", sent, limit, u)
+		if usage.Remaining < 0 || usage.Remaining+min(sent, limit) != limit || usage.Percent-exact > 0.051 || exact-usage.Percent > 0.051 {
+			t.Fatalf("%d of %d: Remaining or Percent is wrong: %+v", sent, limit, usage)
 		}
 	})
 }

@@ -41,7 +41,7 @@ func TestCompletedCreationIsFinal(t *testing.T) {
 	}
 	reserved := completed.ReservedAgain(time.Unix(3, 0))
 	if got := reserved.Merge(completed); got.Stage != mailbox.Reserved || !got.Provisioned {
-		t.Fatalf("a missing mailbox that a request reserved is %+v, want the stage %s", got, mailbox.Reserved)
+		t.Fatalf("a missing mailbox that a request reserved again is %+v, want the stage %s", got, mailbox.Reserved)
 	}
 }
 
@@ -63,28 +63,29 @@ func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
 		t.Fatal("a newer list does not end the miss")
 	}
 	if _, gone = m.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
-		t.Fatal("not gone after the last miss")
+		t.Fatal("the mailbox is not gone after a miss ReplicaLag after the first")
 	}
 }
 
 // TestReservedMailboxCountsEarlierMisses checks a missing mailbox that a request reserved again. A
-// second miss removes it. If the request may have created a new mailbox, the miss is a first one.
+// second miss removes the mailbox. If the request may have created a new mailbox, the second miss
+// counts as the first miss of the new one.
 func TestReservedMailboxCountsEarlierMisses(t *testing.T) {
 	firstMiss := time.Unix(1000, 0)
-	later := firstMiss.Add(observation.ReplicaLag)
+	afterLag := firstMiss.Add(observation.ReplicaLag)
 	reserved := mailbox.Mailbox{Stage: mailbox.Ready, MissingSince: firstMiss}.ReservedAgain(firstMiss.Add(time.Minute))
-	if !reserved.MayBeHidden(later.Add(-1)) || reserved.MayBeHidden(later) || !(mailbox.Mailbox{}).MayBeHidden(later) {
-		t.Errorf("the mailbox may be hidden at a wrong time: %+v", reserved)
+	if !reserved.MayBeHidden(afterLag.Add(-1)) || reserved.MayBeHidden(afterLag) || !(mailbox.Mailbox{}).MayBeHidden(afterLag) {
+		t.Errorf("want MayBeHidden until ReplicaLag after the first miss, and always for the zero Mailbox: %+v", reserved)
 	}
-	if again := reserved.MissingAgain(); !again.MissingSince.Equal(firstMiss) || !again.Observed.PreviousMissingSince.IsZero() {
-		t.Errorf("got %+v, want a mailbox that is missing since %v", again, firstMiss)
+	if missingAgain := reserved.MissingAgain(); !missingAgain.MissingSince.Equal(firstMiss) || !missingAgain.Observed.PreviousMissingSince.IsZero() {
+		t.Errorf("got %+v, want a mailbox that is missing since %v", missingAgain, firstMiss)
 	}
-	if missed, gone := reserved.AfterMiss(later); !gone || !missed.MissingSince.Equal(firstMiss) {
+	if missed, gone := reserved.AfterMiss(afterLag); !gone || !missed.MissingSince.Equal(firstMiss) {
 		t.Errorf("got %+v, gone %t, want a mailbox that no longer exists", missed, gone)
 	}
 	reserved.Stage = mailbox.Creating
-	if missed, gone := reserved.AfterMiss(later); gone || !missed.MissingSince.Equal(later) {
-		t.Errorf("got %+v, gone %t, want a mailbox that is missing since %v", missed, gone, later)
+	if missed, gone := reserved.AfterMiss(afterLag); gone || !missed.MissingSince.Equal(afterLag) {
+		t.Errorf("got %+v, gone %t, want a mailbox that is missing since %v", missed, gone, afterLag)
 	}
 }
 
@@ -93,16 +94,16 @@ func TestReservedMailboxCountsEarlierMisses(t *testing.T) {
 // not enable that account, although its observation is held.
 func TestEnabledStateBelongsToItsAccount(t *testing.T) {
 	created := mailbox.Mailbox{ObjectID: "1", Stage: mailbox.Created, Provisioned: true, Observed: mailbox.Observed{Account: time.Unix(1, 0), Enabled: time.Unix(1, 0)}}
-	late := created
-	late.Stage, late.AccountEnabled = mailbox.Ready, true
-	late.Observed.Account, late.Observed.Enabled = time.Unix(2, 0), observation.HeldUntil(time.Unix(2, 0))
-	disabled := mailbox.Platform{ObjectID: "2"}
-	found := created.Merge(created.WithPlatformState(disabled, time.Unix(3, 0)))
-	if got := found.Merge(late); got.ObjectID != "2" || got.AccountEnabled || got.Observed.Enabled != found.Observed.Enabled {
+	lateResult := created
+	lateResult.Stage, lateResult.AccountEnabled = mailbox.Ready, true
+	lateResult.Observed.Account, lateResult.Observed.Enabled = time.Unix(2, 0), observation.HeldUntil(time.Unix(2, 0))
+	disabledAccount := mailbox.Platform{ObjectID: "2"}
+	found := created.Merge(created.WithPlatformState(disabledAccount, time.Unix(3, 0)))
+	if got := found.Merge(lateResult); got.ObjectID != "2" || got.AccountEnabled || got.Observed.Enabled != found.Observed.Enabled {
 		t.Errorf("a different account after a discovery is %+v, want a disabled account, as in %+v", got, found)
 	}
-	removed := created.AfterRemoval(time.Unix(3, 0)).Merge(late)
-	if got := removed.Merge(removed.WithPlatformState(disabled, time.Unix(4, 0))); got.ObjectID != "2" || got.AccountEnabled {
+	removed := created.AfterRemoval(time.Unix(3, 0)).Merge(lateResult)
+	if got := removed.Merge(removed.WithPlatformState(disabledAccount, time.Unix(4, 0))); got.ObjectID != "2" || got.AccountEnabled {
 		t.Errorf("a different account after the removal is %+v, want a disabled account", got)
 	}
 }

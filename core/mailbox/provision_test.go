@@ -17,49 +17,49 @@ import (
 )
 
 func TestAliasesDifferByDomain(t *testing.T) {
-	form := regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
+	aliasForm := regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*$`)
 	rapid.Check(t, func(t *rapid.T) {
 		local := rapid.StringMatching(`[a-z0-9_-]{1,20}(\.[a-z0-9_-]{1,20}){0,2}`).Draw(t, "local")
-		first, second := mailbox.Alias(local+"@one.test"), mailbox.Alias(local+"@two.test")
-		if first == second {
+		aliasAtOne, aliasAtTwo := mailbox.Alias(local+"@one.test"), mailbox.Alias(local+"@two.test")
+		if aliasAtOne == aliasAtTwo {
 			t.Fatalf("%s has the same alias on two domains", local)
 		}
-		if len(first) > 64 || !form.MatchString(first) || first != mailbox.Alias(local+"@one.test") {
-			t.Fatalf("the alias %q is too long, malformed or not reproducible", first)
+		if len(aliasAtOne) > 64 || !aliasForm.MatchString(aliasAtOne) || aliasAtOne != mailbox.Alias(local+"@one.test") {
+			t.Fatalf("the alias %q is too long, malformed or not reproducible", aliasAtOne)
 		}
 	})
 }
 
 func TestAliasesOfLongAddressesAreShortAndUnique(t *testing.T) {
-	first := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 13) + "@a.test")
-	second := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 12) + "c@a.test")
-	if first == second || len(first) > 64 || strings.Contains(first, ".-") {
-		t.Fatalf("the aliases %q and %q are equal, too long or malformed", first, second)
+	alias := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 13) + "@a.test")
+	similarAlias := mailbox.Alias(strings.Repeat("a", 50) + "." + strings.Repeat("b", 12) + "c@a.test")
+	if alias == similarAlias || len(alias) > 64 || strings.Contains(alias, ".-") {
+		t.Fatalf("the aliases %q and %q are equal, too long or malformed", alias, similarAlias)
 	}
 }
 
 func TestSelectNewAllowsThreeMailboxes(t *testing.T) {
-	three := []string{"a@a.test", "b@a.test", "c@a.test"}
-	for _, tt := range []struct {
+	threeAddresses := []string{"a@a.test", "b@a.test", "c@a.test"}
+	for _, tc := range []struct {
 		name        string
 		existing    []string
 		wanted      []string
 		wantNew     int
 		wantRefused bool
 	}{
-		{"three on an empty domain", nil, three, 3, false},
-		{"the same three again", three, three, 0, false},
-		{"two in addition to one", three[:1], []string{"d@a.test", "e@a.test"}, 2, false},
-		{"one new in addition to two of three", three[:2], three, 1, false},
-		{"two new in addition to two", three[:2], []string{"d@a.test", "e@a.test"}, 0, true},
-		{"a fourth mailbox", three, []string{"d@a.test"}, 0, true},
-		{"four mailboxes at once", nil, append(three[:3:3], "d@a.test"), 0, true},
-		{"three existing mailboxes of a domain with four", append(three[:3:3], "d@a.test"), three, 0, false},
+		{"three on an empty domain", nil, threeAddresses, 3, false},
+		{"the same three again", threeAddresses, threeAddresses, 0, false},
+		{"two in addition to one", threeAddresses[:1], []string{"d@a.test", "e@a.test"}, 2, false},
+		{"one new in addition to two of three", threeAddresses[:2], threeAddresses, 1, false},
+		{"two new in addition to two", threeAddresses[:2], []string{"d@a.test", "e@a.test"}, 0, true},
+		{"a fourth mailbox", threeAddresses, []string{"d@a.test"}, 0, true},
+		{"four mailboxes at once", nil, append(threeAddresses[:3:3], "d@a.test"), 0, true},
+		{"three existing mailboxes of a domain with four", append(threeAddresses[:3:3], "d@a.test"), threeAddresses, 0, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			newSpecs, err := mailbox.SelectNew(tt.existing, specs(tt.wanted...), mailbox.MaxPerDomain)
-			if len(newSpecs) != tt.wantNew || errors.Is(err, fault.MailboxLimitReached) != tt.wantRefused {
-				t.Fatalf("got %v, %v; want %d new, refused %t", newSpecs, err, tt.wantNew, tt.wantRefused)
+		t.Run(tc.name, func(t *testing.T) {
+			newSpecs, err := mailbox.SelectNew(tc.existing, specs(tc.wanted...), mailbox.MaxPerDomain)
+			if len(newSpecs) != tc.wantNew || errors.Is(err, fault.MailboxLimitReached) != tc.wantRefused {
+				t.Fatalf("got %v, %v; want %d new, refused %t", newSpecs, err, tc.wantNew, tc.wantRefused)
 			}
 		})
 	}
@@ -73,20 +73,20 @@ func TestSelectNewNeverExceedsTheLimit(t *testing.T) {
 		}
 		existing, wanted := drawDistinct("existing", 3), drawDistinct("wanted", 5)
 		newSpecs, err := mailbox.SelectNew(existing, specs(wanted...), 3)
-		missing := 0
-		for _, w := range wanted {
-			if !slices.Contains(existing, w) {
-				missing++
+		wantNew := 0
+		for _, wantedAddress := range wanted {
+			if !slices.Contains(existing, wantedAddress) {
+				wantNew++
 			}
 		}
-		if fits := len(existing)+missing <= 3 || missing == 0; fits != (err == nil) || err == nil && len(newSpecs) != missing {
-			t.Fatalf("%v of %v: got %v, %v; want %d new, or an error above the limit", wanted, existing, newSpecs, err, missing)
+		if fits := len(existing)+wantNew <= 3 || wantNew == 0; fits != (err == nil) || err == nil && len(newSpecs) != wantNew {
+			t.Fatalf("%v of %v: got %v, %v; want %d new, or an error above the limit", wanted, existing, newSpecs, err, wantNew)
 		}
 	})
 }
 
 func TestNextStepFollowsStageAndPlatform(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		stage mailbox.Stage
 		found bool
@@ -101,9 +101,9 @@ func TestNextStepFollowsStageAndPlatform(t *testing.T) {
 		{"ready", mailbox.Ready, true, mailbox.Keep},
 		{"ready, not found", mailbox.Ready, false, mailbox.Keep},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := mailbox.NextStep(tt.stage, tt.found); got != tt.want {
-				t.Fatalf("got %d, want %d", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := mailbox.NextStep(tc.stage, tc.found); got != tc.want {
+				t.Fatalf("got %d, want %d", got, tc.want)
 			}
 		})
 	}

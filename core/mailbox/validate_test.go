@@ -26,17 +26,17 @@ func specs(addresses ...string) []mailbox.Spec {
 }
 
 func TestAcceptedAddressesAreNormalized(t *testing.T) {
-	for _, tt := range []struct{ name, domain, raw, want string }{
+	for _, tc := range []struct{ name, domain, raw, want string }{
 		{"plain", "a.test", "anna.k@a.test", "anna.k@a.test"},
 		{"any case", "a.test", "Anna@A.TEST", "anna@a.test"},
 		{"64 characters", "a.test", local64 + "@a.test", local64 + "@a.test"},
 		{"the domain as U-label", "xn--mller-kva.example", "anna@müller.example", "anna@xn--mller-kva.example"},
 		{"reserved names are allowed", "a.test", "postmaster@a.test", "postmaster@a.test"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := mailbox.CheckAddresses(tt.domain, specs(tt.raw))
-			if err != nil || got[0].Address != tt.want || got[0].DisplayName != "Anna" {
-				t.Fatalf("got %v, %v; want %s", got, err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := mailbox.CheckAddresses(tc.domain, specs(tc.raw))
+			if err != nil || got[0].Address != tc.want || got[0].DisplayName != "Anna" {
+				t.Fatalf("got %v, %v; want %s", got, err, tc.want)
 			}
 		})
 	}
@@ -54,8 +54,8 @@ func TestUnsafeAddressesAreRefused(t *testing.T) {
 			if !errors.Is(err, fault.InvalidMailboxEmail) {
 				t.Fatalf("got %v, want invalid_mailbox_email", err)
 			}
-			if f := fault.ErrorOf(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[1].email" {
-				t.Fatalf("the error has the fields %v, want only mailboxes[1].email", f)
+			if fields := fault.ErrorOf(err).Fields; len(fields) != 1 || fields[0].Name != "mailboxes[1].email" {
+				t.Fatalf("the error has the fields %v, want only mailboxes[1].email", fields)
 			}
 		})
 	}
@@ -66,8 +66,8 @@ func TestDuplicateAddressesAreRefused(t *testing.T) {
 	if !errors.Is(err, fault.DuplicateMailboxEmail) {
 		t.Fatalf("got %v, want duplicate_mailbox_email", err)
 	}
-	if f := fault.ErrorOf(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[2].email" {
-		t.Fatalf("the error has the fields %v, want only mailboxes[2].email", f)
+	if fields := fault.ErrorOf(err).Fields; len(fields) != 1 || fields[0].Name != "mailboxes[2].email" {
+		t.Fatalf("the error has the fields %v, want only mailboxes[2].email", fields)
 	}
 	if _, err := mailbox.CheckAddresses("a.test", specs("x", "x")); !errors.Is(err, fault.InvalidMailboxEmail) {
 		t.Fatalf("two equal invalid addresses: got %v, want invalid_mailbox_email", err)
@@ -92,15 +92,15 @@ func TestAcceptedAddressesAreCanonical(t *testing.T) {
 		if err != nil {
 			return
 		}
-		again, err := mailbox.CheckAddresses("a.test", got)
-		if diff := cmp.Diff(got, again); err != nil || diff != "" {
-			t.Fatalf("not canonical: %v %s", err, diff)
+		rechecked, err := mailbox.CheckAddresses("a.test", got)
+		if diff := cmp.Diff(got, rechecked); err != nil || diff != "" {
+			t.Fatalf("a second check changes the address: %v\n%s", err, diff)
 		}
 	})
 }
 
 func TestDisplayNamesAreTrimmedAndChecked(t *testing.T) {
-	for _, tt := range []struct{ name, raw, want string }{
+	for _, tc := range []struct{ name, raw, want string }{
 		{"plain", "Anna Keller", "Anna Keller"},
 		{"spaces around", " \u00a0Anna\t", "Anna"},
 		{"other scripts", "안나 Ωμέγα Жанна", "안나 Ωμέγα Жанна"},
@@ -109,17 +109,17 @@ func TestDisplayNamesAreTrimmedAndChecked(t *testing.T) {
 		{"256 characters", strings.Repeat("ä", 256), strings.Repeat("ä", 256)},
 		{"a combining mark first", "\u0308a", "\u0308a"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := mailbox.DisplayName(tt.raw, "display_name")
-			if err != nil || got != tt.want {
-				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := mailbox.DisplayName(tc.raw, "display_name")
+			if err != nil || got != tc.want {
+				t.Fatalf("got %q, %v; want %q", got, err, tc.want)
 			}
 		})
 	}
 }
 
 func TestUnsafeDisplayNamesAreRefused(t *testing.T) {
-	for _, tt := range []struct{ name, raw string }{
+	for _, tc := range []struct{ name, raw string }{
 		{"empty", ""},
 		{"only spaces", " \t\u00a0 "},
 		{"only joiners", "\u200d\u200b\ufeff"},
@@ -133,12 +133,12 @@ func TestUnsafeDisplayNamesAreRefused(t *testing.T) {
 		{"a direction isolate", "Anna\u2066"},
 		{"invalid UTF-8", "An\xffna"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := mailbox.DisplayName(tt.raw, "display_name")
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := mailbox.DisplayName(tc.raw, "display_name")
 			if !errors.Is(err, fault.InvalidRequest) || fault.ErrorOf(err).Fields[0].Name != "display_name" {
 				t.Fatalf("DisplayName: got %v, want invalid_request", err)
 			}
-			_, err = mailbox.CheckNames([]mailbox.Spec{{DisplayName: "Anna"}, {DisplayName: tt.raw}})
+			_, err = mailbox.CheckNames([]mailbox.Spec{{DisplayName: "Anna"}, {DisplayName: tc.raw}})
 			if !errors.Is(err, fault.InvalidRequest) || fault.ErrorOf(err).Fields[0].Name != "mailboxes[1].name" {
 				t.Fatalf("CheckNames: got %v, want invalid_request", err)
 			}
@@ -159,14 +159,14 @@ func TestAcceptedNamesAreCanonical(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if again, err := mailbox.DisplayName(name, ""); err != nil || again != name {
-			t.Fatalf("%q is not canonical: a second check returns %q, %v", name, again, err)
+		if rechecked, err := mailbox.DisplayName(name, ""); err != nil || rechecked != name {
+			t.Fatalf("%q is not canonical: a second check returns %q, %v", name, rechecked, err)
 		}
 	})
 }
 
 func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, password string
 		valid          bool
 	}{
@@ -186,12 +186,12 @@ func TestPasswordsNeedThreeClassesOfCharacters(t *testing.T) {
 		{"one class", "abcdefghij", false},
 		{"empty", "", false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := mailbox.CheckPassword(secret.New(tt.password))
-			if (err == nil) != tt.valid || err != nil && !errors.Is(err, fault.WeakPassword) {
-				t.Fatalf("got %v, want valid %t", err, tt.valid)
+		t.Run(tc.name, func(t *testing.T) {
+			err := mailbox.CheckPassword(secret.New(tc.password))
+			if (err == nil) != tc.valid || err != nil && !errors.Is(err, fault.WeakPassword) {
+				t.Fatalf("got %v, want valid %t", err, tc.valid)
 			}
-			if err != nil && tt.password != "" && strings.Contains(err.Error()+fault.ErrorOf(err).Fields[0].Message, tt.password) {
+			if err != nil && tc.password != "" && strings.Contains(err.Error()+fault.ErrorOf(err).Fields[0].Message, tc.password) {
 				t.Fatal("the refusal repeats the password")
 			}
 		})

@@ -11,10 +11,10 @@ import (
 
 func TestAdvanceKeepsNewerObservation(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name               string
 		stored, seen, want time.Time
-		replaced           bool
+		wantReplaced       bool
 	}{
 		{"a newer observation", early, late, late, true},
 		{"an older observation", late, early, late, false},
@@ -22,10 +22,10 @@ func TestAdvanceKeepsNewerObservation(t *testing.T) {
 		{"no new observation", early, time.Time{}, early, false},
 		{"no observation at all", time.Time{}, time.Time{}, time.Time{}, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			at := tt.stored
-			if replaced := observation.Advance(&at, tt.seen); replaced != tt.replaced || !at.Equal(tt.want) {
-				t.Fatalf("got %t and the time %s, want %t and %s", replaced, at, tt.replaced, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			at := tc.stored
+			if replaced := observation.Advance(&at, tc.seen); replaced != tc.wantReplaced || !at.Equal(tc.want) {
+				t.Fatalf("got %t and the time %s, want %t and %s", replaced, at, tc.wantReplaced, tc.want)
 			}
 		})
 	}
@@ -33,20 +33,20 @@ func TestAdvanceKeepsNewerObservation(t *testing.T) {
 
 func TestIsGoneNeedsTwoMissesFarEnoughApart(t *testing.T) {
 	firstMiss := time.Unix(1000, 0)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name         string
 		missingSince time.Time
 		at           time.Time
-		gone         bool
+		wantGone     bool
 	}{
 		{"the first miss", time.Time{}, firstMiss, false},
 		{"a second miss too early", firstMiss, firstMiss.Add(observation.ReplicaLag - 1), false},
 		{"a second miss", firstMiss, firstMiss.Add(observation.ReplicaLag), true},
-		{"a miss that was stored late", firstMiss, firstMiss.Add(-time.Minute), false},
+		{"a miss before the stored first miss", firstMiss, firstMiss.Add(-time.Minute), false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if gone := observation.IsGone(tt.missingSince, tt.at); gone != tt.gone {
-				t.Fatalf("gone is %t, want %t", gone, tt.gone)
+		t.Run(tc.name, func(t *testing.T) {
+			if gone := observation.IsGone(tc.missingSince, tc.at); gone != tc.wantGone {
+				t.Fatalf("gone is %t, want %t", gone, tc.wantGone)
 			}
 		})
 	}

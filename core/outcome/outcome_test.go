@@ -14,7 +14,7 @@ import (
 )
 
 func TestUnwrapReturnsPublishedError(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name           string
 		err            outcome.Error
 		wantCode       fault.Code
@@ -29,14 +29,14 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 		{"broken", outcome.Error{Kind: outcome.Broken}, fault.ProviderError, 0, false},
 		{"unknown", outcome.Error{Kind: outcome.Unknown}, fault.ProviderTimeout, 0, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := fmt.Errorf("add domain: %w", &tt.err)
+		t.Run(tc.name, func(t *testing.T) {
+			err := fmt.Errorf("add domain: %w", &tc.err)
 			seen := fault.ErrorOf(err)
-			if seen.Code != tt.wantCode || seen.RetryAfter != tt.wantRetryAfter || seen.Detail == "" && tt.err.Kind > outcome.NotReady {
-				t.Fatalf("the caller sees %+v, want %s with RetryAfter %s", seen, tt.wantCode.Name, tt.wantRetryAfter)
+			if seen.Code != tc.wantCode || seen.RetryAfter != tc.wantRetryAfter || seen.Detail == "" && tc.err.Kind > outcome.NotReady {
+				t.Fatalf("the caller sees %+v, want %s with RetryAfter %s", seen, tc.wantCode.Name, tc.wantRetryAfter)
 			}
-			if outcome.KindOf(err) != tt.err.Kind || outcome.ChangedNothing(err) != tt.wantUnchanged {
-				t.Fatalf("the kind is %s and ChangedNothing %t, want %s and %t", outcome.KindOf(err), outcome.ChangedNothing(err), tt.err.Kind, tt.wantUnchanged)
+			if outcome.KindOf(err) != tc.err.Kind || outcome.ChangedNothing(err) != tc.wantUnchanged {
+				t.Fatalf("the kind is %s and ChangedNothing %t, want %s and %t", outcome.KindOf(err), outcome.ChangedNothing(err), tc.err.Kind, tc.wantUnchanged)
 			}
 		})
 	}

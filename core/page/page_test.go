@@ -22,11 +22,11 @@ func TestDecodeReversesEncode(t *testing.T) {
 	})
 }
 
-func TestOtherTextsAreRefused(t *testing.T) {
+func TestDecodeRefusesTextsThatAreNotItsCursors(t *testing.T) {
 	cursor := page.Cursor("019a52d0").Encode("keys")
-	flipped := []byte(cursor)
-	flipped[4] ^= 1
-	for _, text := range []string{"x", "====", cursor[:len(cursor)-1], cursor + "A", string(flipped), "019a52d0", page.Cursor("019a52d0").Encode("events"), " " + cursor, cursor + "\n"} {
+	damaged := []byte(cursor)
+	damaged[4] ^= 1
+	for _, text := range []string{"x", "====", cursor[:len(cursor)-1], cursor + "A", string(damaged), "019a52d0", page.Cursor("019a52d0").Encode("events"), " " + cursor, cursor + "\n"} {
 		if c, err := page.Decode("keys", text); !errors.Is(err, fault.InvalidRequest) || c != "" {
 			t.Errorf("%q: got %q, %v; want invalid_request", text, c, err)
 		}
@@ -45,27 +45,27 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestPagesAreCompleteAndInOrder(t *testing.T) {
-	list := []string{"a", "b", "c", "d", "e"}
-	for limit := 1; limit <= len(list)+1; limit++ {
-		var read []string
+	entries := []string{"a", "b", "c", "d", "e"}
+	for limit := 1; limit <= len(entries)+1; limit++ {
+		var readEntries []string
 		query := page.Query{Limit: limit}
 		for {
 			start := 0
 			if query.After != "" {
-				start = slices.Index(list, string(query.After)) + 1
+				start = slices.Index(entries, string(query.After)) + 1
 			}
-			result := page.New(query, list[start:min(len(list), start+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
+			result := page.New(query, entries[start:min(len(entries), start+limit+1)], func(entry string) page.Cursor { return page.Cursor(entry) })
 			if len(result.Entries) > limit {
 				t.Fatalf("a page has %d entries, want at most %d", len(result.Entries), limit)
 			}
-			read = append(read, result.Entries...)
+			readEntries = append(readEntries, result.Entries...)
 			if result.Next == "" {
 				break
 			}
 			query.After = result.Next
 		}
-		if !slices.Equal(read, list) {
-			t.Errorf("limit %d: the pages contain %v, want %v", limit, read, list)
+		if !slices.Equal(readEntries, entries) {
+			t.Errorf("limit %d: the pages contain %v, want %v", limit, readEntries, entries)
 		}
 	}
 }

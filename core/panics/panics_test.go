@@ -28,7 +28,7 @@ func requirePanic(t *testing.T, err error, function string) {
 		t.Fatalf("got %v, want a panic", err)
 	}
 	if !strings.Contains(e.Stack[0], "panics_test."+function+":") || !strings.Contains(err.Error(), e.Stack[0]) {
-		t.Errorf("the panic is reported in %q, its stack is %q", err, e.Stack)
+		t.Errorf("the error is %q and the stack %q, want the function %s first", err, e.Stack, function)
 	}
 	if strings.Contains(err.Error()+strings.Join(e.Stack, ""), secretValue) {
 		t.Errorf("%v contains the value of the panic", e)
@@ -64,7 +64,7 @@ func TestGroupContinuesThePanic(t *testing.T) {
 	})
 	requirePanic(t, err, "raise")
 	if !ended {
-		t.Error("Wait did not wait for the other goroutine")
+		t.Error("Wait returned before the goroutine that did not panic had ended")
 	}
 	var g panics.Group
 	g.Go(func() {})

@@ -392,7 +392,7 @@ func TestAPlansMessageTakesPrecedence(t *testing.T) {
 }
 
 func TestClassifyReturnsTheClassOfEachError(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		err  error
 		want errorClass
 		wait time.Duration
@@ -416,8 +416,8 @@ func TestClassifyReturnsTheClassOfEachError(t *testing.T) {
 		{fault.TenantNotFound.With("no"), domainGone, 0},
 		{errInternal, internalFault, 0},
 	} {
-		if got, wait := classify(tt.err); got != tt.want || wait != tt.wait {
-			t.Errorf("%v: got the class %d and the wait %s, want %d and %s", tt.err, got, wait, tt.want, tt.wait)
+		if got, wait := classify(tc.err); got != tc.want || wait != tc.wait {
+			t.Errorf("%v: got the class %d and the wait %s, want %d and %s", tc.err, got, wait, tc.want, tc.wait)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestRunStatusSummarizesTheJobs(t *testing.T) {
 		}
 		return jobs
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		jobs []Job
 		want Status
 	}{
@@ -38,8 +38,8 @@ func TestRunStatusSummarizesTheJobs(t *testing.T) {
 		{jobsWith(true, Failed, Completed), Failed},
 		{jobsWith(true, Completed, Completed), Completed},
 	} {
-		if got := (Run{}).With(tt.jobs).Status; got != tt.want {
-			t.Errorf("%+v: %s, want %s", tt.jobs, got, tt.want)
+		if got := (Run{}).With(tc.jobs).Status; got != tc.want {
+			t.Errorf("%+v: %s, want %s", tc.jobs, got, tc.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func stoppedJob(t *testing.T, action dns.ActionRequired, path []string) Job {
 
 func TestRetryResumesOrPlansAgain(t *testing.T) {
 	retriedAt := start.Add(1000 * time.Hour)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		action dns.ActionRequired
 		path   []string
 		stage  Stage
@@ -56,14 +56,14 @@ func TestRetryResumesOrPlansAgain(t *testing.T) {
 		{ZoneChanged, toValidate, StageHealth, Validate},
 		{DKIMTimeout, toValidate, StageDKIMEnablement, EnableDKIM},
 	} {
-		before := stoppedJob(t, tt.action, tt.path)
+		before := stoppedJob(t, tc.action, tc.path)
 		got, err := Retry(before, retriedAt)
-		if err != nil || got.Stage != tt.stage || got.Next != tt.next {
-			t.Errorf("%s at %s: got %s, %q, %v; want %s, %q", tt.action, before.Next, got.Stage, got.Next, err, tt.stage, tt.next)
+		if err != nil || got.Stage != tc.stage || got.Next != tc.next {
+			t.Errorf("%s at %s: got %s, %q, %v; want %s, %q", tc.action, before.Next, got.Stage, got.Next, err, tc.stage, tc.next)
 		}
 		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(retriedAt) ||
 			got.Progress != (Progress{StageSince: retriedAt, PublishedAt: start, NegativeTTL: time.Minute}) {
-			t.Errorf("%s at %s: the retried job keeps earlier state: %+v", tt.action, before.Next, got)
+			t.Errorf("%s at %s: the retried job keeps earlier state: %+v", tc.action, before.Next, got)
 		}
 	}
 }

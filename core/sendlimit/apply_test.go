@@ -14,7 +14,7 @@ import (
 func TestInEffectFollowsTheEnabledRules(t *testing.T) {
 	enabledRule := sendlimit.Rule{Name: "one", Enabled: true, Lists: []string{"ada@a.test"}}
 	disabledRule := sendlimit.Rule{Name: "two", Lists: []string{"bob@a.test"}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		address string
 		action  sendlimit.Action
@@ -29,9 +29,9 @@ func TestInEffectFollowsTheEnabledRules(t *testing.T) {
 		{"unblocked, listed in a disabled rule", "bob@a.test", sendlimit.Unblocked, []sendlimit.Rule{disabledRule, enabledRule}, true},
 		{"unblocked, without rules", "ada@a.test", sendlimit.Unblocked, nil, true},
 	} {
-		c := sendlimit.Change{Action: tt.action, Event: sendlimit.Event{Address: tt.address}}
-		if got := c.InEffect(tt.rules); got != tt.want {
-			t.Errorf("%s: in effect is %t, want %t", tt.name, got, tt.want)
+		c := sendlimit.Change{Action: tc.action, Event: sendlimit.Event{Address: tc.address}}
+		if got := c.InEffect(tc.rules); got != tc.want {
+			t.Errorf("%s: in effect is %t, want %t", tc.name, got, tc.want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestTallyCountsEachMessageOnce(t *testing.T) {
 		{Message: "7", Sender: "ada@a.test", At: today.End},
 	}
 	tally := reading.Tally()
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		before  sendlimit.Count
 		address string
@@ -39,8 +39,8 @@ func TestTallyCountsEachMessageOnce(t *testing.T) {
 		{"a count of yesterday", sendlimit.Count{Day: yesterday.Start, Final: 2, Recent: 2}, "ada@a.test", sendlimit.Count{Day: yesterday.Start, Final: 3, Recent: 1}},
 		{"a mailbox without new messages", sendlimit.Count{Day: today.Start, Final: 5, Recent: 3}, "cyd@a.test", sendlimit.Count{Day: today.Start, Recent: 8}},
 	} {
-		if got := tally.CountAfter(tt.before, tt.address); got != tt.want {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		if got := tally.CountAfter(tc.before, tc.address); got != tc.want {
+			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 		from, to, mark time.Time
 		days           int
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name      string
 		mark, now time.Time
 		want      []reading
@@ -75,14 +75,14 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 		{"a mark a month ahead by clock skew", hour(30 * 24), hour(12), []reading{{hour(0), hour(12), hour(0), 1}}},
 	} {
 		var got []reading
-		for _, r := range sendlimit.Readings(tt.mark, tt.now, time.UTC) {
+		for _, r := range sendlimit.Readings(tc.mark, tc.now, time.UTC) {
 			got = append(got, reading{r.From, r.To, r.Mark, len(r.Days)})
 			if !r.Days[0].Contains(r.From) {
-				t.Errorf("%s: the first day does not contain From: %+v", tt.name, r)
+				t.Errorf("%s: the first day does not contain From: %+v", tc.name, r)
 			}
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
 	afterLongGap := sendlimit.Readings(hour(-1000), hour(12), time.UTC)
@@ -170,7 +170,7 @@ func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 		{Message: "6", Sender: "ada@a.test", At: at(-1)}, // before the reading
 		{Message: "7", Sender: "ada@a.test", At: today.End},
 	}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name  string
 		limit int
 		want  time.Time
@@ -179,9 +179,9 @@ func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 		{"limit 2", 2, at(30)},
 		{"not exceeded", 3, time.Time{}},
 	} {
-		got, exceeded := r.ExceededAt("ada@a.test", tt.limit, today)
-		if !got.Equal(tt.want) || exceeded == tt.want.IsZero() {
-			t.Errorf("%s: got %s, %t; want %s", tt.name, got, exceeded, tt.want)
+		got, exceeded := r.ExceededAt("ada@a.test", tc.limit, today)
+		if !got.Equal(tc.want) || exceeded == tc.want.IsZero() {
+			t.Errorf("%s: got %s, %t; want %s", tc.name, got, exceeded, tc.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestDayLengthsFollowClockChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		at       time.Time
 		location *time.Location
 		hours    float64
@@ -24,9 +24,9 @@ func TestDayLengthsFollowClockChanges(t *testing.T) {
 		{time.Date(2026, 3, 29, 10, 0, 0, 0, time.UTC), berlin, 23},
 		{time.Date(2026, 10, 25, 10, 0, 0, 0, time.UTC), berlin, 25},
 	} {
-		day := sendlimit.DayOf(tt.at, tt.location)
-		if !day.Contains(tt.at) || day.Contains(day.End) || !day.Contains(day.Start) || day.End.Sub(day.Start).Hours() != tt.hours {
-			t.Errorf("%s: got %+v, want a day of %v hours", tt.at, day, tt.hours)
+		day := sendlimit.DayOf(tc.at, tc.location)
+		if !day.Contains(tc.at) || day.Contains(day.End) || !day.Contains(day.Start) || day.End.Sub(day.Start).Hours() != tc.hours {
+			t.Errorf("%s: got %+v, want a day of %v hours", tc.at, day, tc.hours)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestDaysAreContiguous(t *testing.T) {
 }
 
 func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
-	for name, tt := range map[string]struct{ zone, at, start, end string }{
+	for name, tc := range map[string]struct{ zone, at, start, end string }{
 		"the clock skips midnight":   {"Atlantic/Azores", "2027-03-28T10:00:00Z", "2027-03-28T01:00:00Z", "2027-03-29T00:00:00Z"},
 		"the day before":             {"Atlantic/Azores", "2027-03-28T00:30:00Z", "2027-03-27T01:00:00Z", "2027-03-28T01:00:00Z"},
 		"midnight occurs twice":      {"America/Havana", "2026-11-01T12:00:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
@@ -79,13 +79,13 @@ func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
 		"a date recurs":              {"America/St_Johns", "2010-11-07T03:00:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"},
 		"a date is skipped":          {"Pacific/Apia", "2011-12-30T12:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
 	} {
-		moment, err := time.Parse(time.RFC3339, tt.at)
+		moment, err := time.Parse(time.RFC3339, tc.at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		day := sendlimit.DayOf(moment, loadZone(t, tt.zone))
-		if start, end := day.Start.Format(time.RFC3339), day.End.Format(time.RFC3339); start != tt.start || end != tt.end {
-			t.Errorf("%s: the day is from %s to %s, want %s to %s", name, start, end, tt.start, tt.end)
+		day := sendlimit.DayOf(moment, loadZone(t, tc.zone))
+		if start, end := day.Start.Format(time.RFC3339), day.End.Format(time.RFC3339); start != tc.start || end != tc.end {
+			t.Errorf("%s: the day is from %s to %s, want %s to %s", name, start, end, tc.start, tc.end)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 	tenantPolicy, domainPolicy := sendlimit.Policies{sendlimit.TenantWide: 25}, sendlimit.Policies{"a.test": 25}
 	blockedToday := noon.Add(-time.Hour)
 	yesterday := today.Start.Add(-time.Minute)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		policies   sendlimit.Policies
 		mailbox    sendlimit.MailboxState
@@ -49,19 +49,19 @@ func TestDecideBlocksOnlyAboveTheLimit(t *testing.T) {
 		{"blocked after the end of the day, by clock skew", tenantPolicy, sendlimit.MailboxState{Counted: true, BlockedAt: today.End.Add(time.Hour)}, "", true},
 		{"no longer covered by a policy", domainPolicy, sendlimit.MailboxState{Domain: "b.test", Sent: 30, Counted: true, BlockedAt: blockedToday}, sendlimit.Unblocked, false},
 	} {
-		mailbox := tt.mailbox
+		mailbox := tc.mailbox
 		mailbox.ID, mailbox.Address = "id", "ada@a.test"
 		if mailbox.Domain == "" {
 			mailbox.Domain = "a.test"
 		}
-		decision := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{mailbox}, today, noon)
+		decision := sendlimit.Decide("guid", tc.policies, []sendlimit.MailboxState{mailbox}, today, noon)
 		var got sendlimit.Action
 		if len(decision.Changes) > 0 {
 			got = decision.Changes[0].Action
 		}
-		scope, _ := tt.policies.Covering(mailbox.Domain)
-		if got != tt.want || slices.Contains(decision.BlockLists[scope], mailbox.Address) != tt.wantListed {
-			t.Errorf("%s: got %+v, want the change %q and the address listed: %t", tt.name, decision, tt.want, tt.wantListed)
+		scope, _ := tc.policies.Covering(mailbox.Domain)
+		if got != tc.want || slices.Contains(decision.BlockLists[scope], mailbox.Address) != tc.wantListed {
+			t.Errorf("%s: got %+v, want the change %q and the address listed: %t", tc.name, decision, tc.want, tc.wantListed)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestUnblockEventWithoutPolicyKeepsTheLimitOfTheBlock(t *testing.T) {
 	blocked := sendlimit.MailboxState{ID: "1", Address: "ada@a.test", Domain: "a.test", Sent: 26, Counted: true, BlockedAt: noon, ExceededLimit: 25}
 	withOwnLimit, withoutExceededLimit := blocked, blocked
 	withOwnLimit.OwnLimit, withoutExceededLimit.ExceededLimit = 7, 0
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		policies sendlimit.Policies
 		mailbox  sendlimit.MailboxState
@@ -99,9 +99,9 @@ func TestUnblockEventWithoutPolicyKeepsTheLimitOfTheBlock(t *testing.T) {
 		{"the mailbox's own limit, which no policy enforces", nil, withOwnLimit, 25},
 		{"the limit of the block is unknown", nil, withoutExceededLimit, 0},
 	} {
-		changes := sendlimit.Decide("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, noon).Changes
-		if len(changes) != 1 || changes[0].Action != sendlimit.Unblocked || changes[0].Event.Limit != tt.want {
-			t.Errorf("%s: got %+v, want one unblocked mailbox with the limit %d", tt.name, changes, tt.want)
+		changes := sendlimit.Decide("guid", tc.policies, []sendlimit.MailboxState{tc.mailbox}, today, noon).Changes
+		if len(changes) != 1 || changes[0].Action != sendlimit.Unblocked || changes[0].Event.Limit != tc.want {
+			t.Errorf("%s: got %+v, want one unblocked mailbox with the limit %d", tc.name, changes, tc.want)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func applyChanges(t *rapid.T, mailboxes []sendlimit.MailboxState, decision sendl
 func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 	tenantPolicy := sendlimit.Policies{sendlimit.TenantWide: 20}
 	evening := today.End.Add(-10 * time.Minute)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		policies sendlimit.Policies
 		mailbox  sendlimit.MailboxState
@@ -191,19 +191,19 @@ func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 		{"not counted", tenantPolicy, sendlimit.MailboxState{}, noon, 30 * time.Minute},
 		{"a partial count at the limit", tenantPolicy, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
 	} {
-		next := sendlimit.NextEvaluation("guid", tt.policies, []sendlimit.MailboxState{tt.mailbox}, today, tt.at)
-		if wait := next.Sub(tt.at); wait > tt.wait || wait <= tt.wait*9/10 {
-			t.Errorf("%s: the next evaluation is after %s, want up to a tenth less than %s", tt.name, wait, tt.wait)
+		next := sendlimit.NextEvaluation("guid", tc.policies, []sendlimit.MailboxState{tc.mailbox}, today, tc.at)
+		if wait := next.Sub(tc.at); wait > tc.wait || wait <= tc.wait*9/10 {
+			t.Errorf("%s: the next evaluation is after %s, want up to a tenth less than %s", tc.name, wait, tc.wait)
 		}
 	}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		mailbox sendlimit.MailboxState
 		at      time.Time
 	}{
 		"blocked before this pass": {sendlimit.MailboxState{Counted: true, Sent: 21, BlockedAt: noon}, evening},
 		"blocked in this pass":     {sendlimit.MailboxState{Counted: true, Sent: 21}, today.End.Add(-time.Minute)},
 	} {
-		if next := sendlimit.NextEvaluation("guid", tenantPolicy, []sendlimit.MailboxState{tt.mailbox}, today, tt.at); !next.Equal(today.End) {
+		if next := sendlimit.NextEvaluation("guid", tenantPolicy, []sendlimit.MailboxState{tc.mailbox}, today, tc.at); !next.Equal(today.End) {
 			t.Errorf("%s: the next evaluation is at %s, want the end of the day", name, next)
 		}
 	}

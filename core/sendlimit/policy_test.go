@@ -22,7 +22,7 @@ func TestLimitsAreValidFrom1To25(t *testing.T) {
 
 func TestTheMostSpecificLimitApplies(t *testing.T) {
 	p := sendlimit.Policies{sendlimit.TenantWide: 20, "a.test": 10}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		policies sendlimit.Policies
 		own      int
@@ -38,9 +38,9 @@ func TestTheMostSpecificLimitApplies(t *testing.T) {
 		{"no limit", sendlimit.Policies{"a.test": 10}, 0, "b.test", 0, sendlimit.TenantWide, false},
 		{"a stored limit without a policy is shown and not enforced", nil, 7, "b.test", 7, sendlimit.TenantWide, false},
 	} {
-		scope, covered := tt.policies.Covering(tt.domain)
-		if got := tt.policies.Effective(tt.own, tt.domain); got != tt.want || scope != tt.scope || covered != tt.covered {
-			t.Errorf("%s: got %d, %q, %t; want %d, %q, %t", tt.name, got, scope, covered, tt.want, tt.scope, tt.covered)
+		scope, covered := tc.policies.Covering(tc.domain)
+		if got := tc.policies.Effective(tc.own, tc.domain); got != tc.want || scope != tc.scope || covered != tc.covered {
+			t.Errorf("%s: got %d, %q, %t; want %d, %q, %t", tc.name, got, scope, covered, tc.want, tc.scope, tc.covered)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 	newRule.ID = "r2"
 	existingPolicy := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
 	later := noon.Add(time.Hour)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		before sendlimit.Policy
 		perDay int
@@ -70,9 +70,9 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 		{"a rule that a concurrent call has stored", existingPolicy, 5, createdRule, sendlimit.Unchanged},
 		{"a rule that a concurrent call has stored with a different limit", existingPolicy, 6, createdRule, sendlimit.Updated},
 	} {
-		p, got := tt.before.With(tt.perDay, tt.rule, later)
-		if got != tt.want || p.PerDay != tt.perDay || p.RuleID != tt.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
-			t.Errorf("%s: got %s, %+v; want %s", tt.name, got, p, tt.want)
+		p, got := tc.before.With(tc.perDay, tc.rule, later)
+		if got != tc.want || p.PerDay != tc.perDay || p.RuleID != tc.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
+			t.Errorf("%s: got %s, %+v; want %s", tc.name, got, p, tc.want)
 		}
 	}
 	if kept, _ := existingPolicy.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {

@@ -13,7 +13,7 @@ import (
 
 func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		sending tenant.Sending
 		want    *tenant.Headroom
@@ -29,10 +29,10 @@ func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
 		{"above the limit nothing remains", tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: 5000}, LicensesAt: at, SentToday: 5200},
 			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, LicensesAt: at}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := tt.sending.Headroom()
-			if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
-				t.Fatalf("got %+v, want %+v", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			got := tc.sending.Headroom()
+			if (got == nil) != (tc.want == nil) || got != nil && *got != *tc.want {
+				t.Fatalf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}

@@ -21,7 +21,7 @@ func readyTenant() tenant.Tenant {
 }
 
 func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		change func(*tenant.Tenant)
 		want   string
@@ -64,18 +64,18 @@ func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 		{"not signed", func(t *tenant.Tenant) { t.DomainsSigned = 1 }, "enable_dkim"},
 		{"no mailbox", func(t *tenant.Tenant) { t.MailboxCount = 0 }, "create_mailboxes"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			changed := readyTenant()
-			tt.change(&changed)
-			if got := changed.Readiness(true).NextStep; got != tt.want {
-				t.Fatalf("got %q, want %q", got, tt.want)
+			tc.change(&changed)
+			if got := changed.Readiness(true).NextStep; got != tc.want {
+				t.Fatalf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
 func TestReadyToProvisionDependsOnTheSetup(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name        string
 		change      func(*tenant.Tenant)
 		requireSMTP bool
@@ -89,11 +89,11 @@ func TestReadyToProvisionDependsOnTheSetup(t *testing.T) {
 		{"SMTP AUTH refused, not required", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, false, true},
 		{"no verified domain", func(t *tenant.Tenant) { t.DomainsVerified = 0 }, true, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			changed := readyTenant()
-			tt.change(&changed)
-			if got := changed.Readiness(tt.requireSMTP).ReadyToProvision; got != tt.want {
-				t.Fatalf("got %v, want %v", got, tt.want)
+			tc.change(&changed)
+			if got := changed.Readiness(tc.requireSMTP).ReadyToProvision; got != tc.want {
+				t.Fatalf("got %v, want %v", got, tc.want)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 	ready := tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapReady})
 	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
 	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                           string
 		bootstrap, smtpAuth, discovery tenant.Part
 		mailboxError                   string
@@ -166,9 +166,9 @@ func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 		{"discovery failed", ready, enabled, failed, "", true},
 		{"mailboxes failed", ready, enabled, done, "not listed", true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := tenant.IsPartial(tt.bootstrap, tt.smtpAuth, tt.discovery, tt.mailboxError); got != tt.wantPartial {
-				t.Fatalf("got %v, want %v", got, tt.wantPartial)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := tenant.IsPartial(tc.bootstrap, tc.smtpAuth, tc.discovery, tc.mailboxError); got != tc.wantPartial {
+				t.Fatalf("got %v, want %v", got, tc.wantPartial)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestCorrectProgressDetectsAWithdrawnRole(t *testing.T) {
 	lacking := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepGrantRole}
 	waiting := tenant.Progress{Status: tenant.BootstrapPending, Step: tenant.StepWait}
 	ready := tenant.Progress{Status: tenant.BootstrapReady}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		before   tenant.Bootstrap
 		platform tenant.Progress
@@ -205,9 +205,9 @@ func TestCorrectProgressDetectsAWithdrawnRole(t *testing.T) {
 		{"the role was granted again", tenant.BootstrapFailed, ready, tenant.BootstrapReady},
 		{"the grant was lost", tenant.BootstrapReady, tenant.GrantLostProgress(), tenant.BootstrapFailed},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := (tenant.Tenant{Bootstrap: tt.before}).CorrectProgress(tt.platform); got.Status != tt.want || got.Step != tt.platform.Step {
-				t.Fatalf("got %+v, want %s", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := (tenant.Tenant{Bootstrap: tc.before}).CorrectProgress(tc.platform); got.Status != tc.want || got.Step != tc.platform.Step {
+				t.Fatalf("got %+v, want %s", got, tc.want)
 			}
 		})
 	}
@@ -236,7 +236,7 @@ func TestStatusIsReadyOnlyIfMailboxesCanBeCreated(t *testing.T) {
 	ready := tenant.Tenant{
 		Consent: tenant.ConsentGranted, Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, DomainCount: 1, DomainsVerified: 1,
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		change func(*tenant.Tenant)
 		want   tenant.Status
@@ -252,11 +252,11 @@ func TestStatusIsReadyOnlyIfMailboxesCanBeCreated(t *testing.T) {
 			changed.Consent, changed.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapFailed
 		}, tenant.StatusRevoked},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			changed := ready
-			tt.change(&changed)
-			if got := changed.Readiness(true).Status(); got != tt.want {
-				t.Fatalf("got %s, want %s", got, tt.want)
+			tc.change(&changed)
+			if got := changed.Readiness(true).Status(); got != tc.want {
+				t.Fatalf("got %s, want %s", got, tc.want)
 			}
 		})
 	}
