@@ -60,23 +60,23 @@ func codesIn(cell string) []string {
 // jobHistories are functions that change a running job as if it had a longer history.
 var jobHistories = map[string]func(*Job){
 	"new":     func(*Job) {},
-	"overdue": func(j *Job) { j.StageSince = j.StageSince.Add(-DefaultRetryPolicy.StageLimit) },
-	"unavailable for long": func(j *Job) {
-		j.StageSince, j.OutageSince = j.StageSince.Add(-2*DefaultRetryPolicy.StageLimit), j.StageSince.Add(-2*DefaultRetryPolicy.StageLimit)
+	"overdue": func(job *Job) { job.StageSince = job.StageSince.Add(-DefaultRetryPolicy.StageLimit) },
+	"unavailable for long": func(job *Job) {
+		job.StageSince, job.OutageSince = job.StageSince.Add(-2*DefaultRetryPolicy.StageLimit), job.StageSince.Add(-2*DefaultRetryPolicy.StageLimit)
 	},
-	"unreliable":         func(j *Job) { j.UnreliableSince = j.StageSince.Add(-DefaultRetryPolicy.UnreliableLimit) },
-	"domain missing":     func(j *Job) { j.MissingSince = j.StageSince.Add(-observation.ReplicaLag) },
-	"seen once":          func(j *Job) { j.VisibleSince = j.StageSince.Add(-time.Minute) },
-	"zone changed twice": func(j *Job) { j.ZoneChanges = 2 },
-	"many faults":        func(j *Job) { j.Faults = maxFaults },
-	"published long ago": func(j *Job) { j.PublishedAt = j.StageSince.Add(-time.Hour) },
+	"unreliable":         func(job *Job) { job.UnreliableSince = job.StageSince.Add(-DefaultRetryPolicy.UnreliableLimit) },
+	"domain missing":     func(job *Job) { job.MissingSince = job.StageSince.Add(-observation.ReplicaLag) },
+	"seen once":          func(job *Job) { job.VisibleSince = job.StageSince.Add(-time.Minute) },
+	"zone changed twice": func(job *Job) { job.ZoneChanges = 2 },
+	"many faults":        func(job *Job) { job.Faults = maxFaults },
+	"published long ago": func(job *Job) { job.PublishedAt = job.StageSince.Add(-time.Hour) },
 }
 
 // reachableStages returns the rows that result from the decisions of Advance. It makes each
 // observation at each step, after each of jobHistories.
 func reachableStages(t testing.TB) map[Stage]stageRow {
-	next, stops := map[Stage]map[string]bool{}, map[Stage]map[string]bool{}
-	add := func(transitions map[Stage]map[string]bool, from Stage, to string) {
+	nextStages, stops := map[Stage]map[string]bool{}, map[Stage]map[string]bool{}
+	addTransition := func(transitions map[Stage]map[string]bool, from Stage, to string) {
 		if transitions[from] == nil {
 			transitions[from] = map[string]bool{}
 		}
@@ -84,20 +84,20 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 	}
 	for _, path := range pathsToSteps {
 		for _, change := range jobHistories {
-			for _, o := range observations {
-				j := afterObservations(t, newJob(), path...)
-				now := j.NextAttemptAt.Add(time.Minute)
-				j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
-				change(&j)
-				after, _ := DefaultRetryPolicy.Advance(j, o, at(now))
-				if after.Stage != j.Stage {
-					add(next, j.Stage, string(after.Stage))
+			for _, observed := range observations {
+				job := afterObservations(t, newJob(), path...)
+				now := job.NextAttemptAt.Add(time.Minute)
+				job, _ = DefaultRetryPolicy.BeginAttempt(job, now)
+				change(&job)
+				after, _ := DefaultRetryPolicy.Advance(job, observed, at(now))
+				if after.Stage != job.Stage {
+					addTransition(nextStages, job.Stage, string(after.Stage))
 				}
 				if after.Status == Failed {
-					add(stops, j.Stage, string(Failed))
+					addTransition(stops, job.Stage, string(Failed))
 				}
 				if after.RequiredAction != "" {
-					add(stops, j.Stage, string(after.RequiredAction))
+					addTransition(stops, job.Stage, string(after.RequiredAction))
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func reachableStages(t testing.TB) map[Stage]stageRow {
 		StageDone:   {nil, nil},
 	}
 	for stage := range stops {
-		rows[stage] = stageRow{slices.Sorted(maps.Keys(next[stage])), slices.Sorted(maps.Keys(stops[stage]))}
+		rows[stage] = stageRow{slices.Sorted(maps.Keys(nextStages[stage])), slices.Sorted(maps.Keys(stops[stage]))}
 	}
 	return rows
 }
@@ -126,13 +126,13 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 		}
 	}
 	codes := map[string]bool{}
-	for _, r := range documentedStages(t) {
-		for _, stop := range r.stops {
+	for _, row := range documentedStages(t) {
+		for _, stop := range row.stops {
 			codes[stop] = true
 		}
 	}
 	if len(codes) != len(actionMessages)+1 { // "failed" is a stop, but not a required action
-		t.Errorf("the table has %d codes, %d are known", len(codes)-1, len(actionMessages))
+		t.Errorf("the table lists %d required actions, want %d", len(codes)-1, len(actionMessages))
 	}
 	for _, s := range []Status{Queued, Running, Waiting, ActionRequired, Completed, Failed} {
 		if !strings.Contains(page, "| `"+string(s)+"` |") {

@@ -95,28 +95,29 @@ var observations = map[string]Observation{
 	"internal fault":                {Err: errInternal},
 }
 
-// observationNamed returns one of observations. It fails the test if there is none with this name.
+// observationNamed returns the observation with a name. It fails the test if observations lacks the
+// name.
 func observationNamed(t testing.TB, name string) Observation {
 	t.Helper()
-	o, ok := observations[name]
+	found, ok := observations[name]
 	if !ok {
 		t.Fatalf("no observation is called %q", name)
 	}
-	return o
+	return found
 }
 
-// afterObservations returns the job after the named observations. Each one is made a minute after
-// the time until which the job waits.
-func afterObservations(t testing.TB, j Job, names ...string) Job {
+// afterObservations returns the job after the named observations. Each observation is made a minute
+// after the time until which the job waits.
+func afterObservations(t testing.TB, job Job, names ...string) Job {
 	t.Helper()
 	for _, name := range names {
-		now := j.NextAttemptAt.Add(time.Minute)
-		if j.Status != Running {
-			j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
+		now := job.NextAttemptAt.Add(time.Minute)
+		if job.Status != Running {
+			job, _ = DefaultRetryPolicy.BeginAttempt(job, now)
 		}
-		j, _ = DefaultRetryPolicy.Advance(j, observationNamed(t, name), at(now))
+		job, _ = DefaultRetryPolicy.Advance(job, observationNamed(t, name), at(now))
 	}
-	return j
+	return job
 }
 
 // Each list except pathsToSteps has the names of the observations that bring a new job to a step.

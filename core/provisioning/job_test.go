@@ -14,12 +14,12 @@ import (
 func TestRunStatusSummarizesTheJobs(t *testing.T) {
 	jobsWith := func(started bool, statuses ...Status) (jobs []Job) {
 		for _, s := range statuses {
-			j := newJob()
-			j.Status = s
+			job := newJob()
+			job.Status = s
 			if started {
-				j.StartedAt = start
+				job.StartedAt = start
 			}
-			jobs = append(jobs, j)
+			jobs = append(jobs, job)
 		}
 		return jobs
 	}
@@ -39,29 +39,29 @@ func TestRunStatusSummarizesTheJobs(t *testing.T) {
 		{jobsWith(true, Completed, Completed), Completed},
 	} {
 		if got := (Run{}).With(tc.jobs).Status; got != tc.want {
-			t.Errorf("%+v: %s, want %s", tc.jobs, got, tc.want)
+			t.Errorf("%+v: got %s, want %s", tc.jobs, got, tc.want)
 		}
 	}
 }
 
 func TestRunTimesSpanTheJobs(t *testing.T) {
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
-	one, two := newJob(), newJob()
-	r := Run{ID: "run", TotalDomains: 2, CreatedAt: start}
-	want := r
+	firstJob, secondJob := newJob(), newJob()
+	run := Run{ID: "run", TotalDomains: 2, CreatedAt: start}
+	want := run
 	want.Status = Queued
-	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
+	if diff := cmp.Diff(want, run.With([]Job{firstJob, secondJob})); diff != "" {
 		t.Errorf("new jobs (-want +got):\n%s", diff)
 	}
-	one.Status, one.StartedAt, one.EndedAt, one.UpdatedAt = Completed, at(2), at(5), at(5)
-	two.Status, two.StartedAt, two.UpdatedAt = Waiting, at(1), at(4)
+	firstJob.Status, firstJob.StartedAt, firstJob.EndedAt, firstJob.UpdatedAt = Completed, at(2), at(5), at(5)
+	secondJob.Status, secondJob.StartedAt, secondJob.UpdatedAt = Waiting, at(1), at(4)
 	want.Status, want.StartedAt, want.UpdatedAt = Running, at(1), at(5)
-	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
+	if diff := cmp.Diff(want, run.With([]Job{firstJob, secondJob})); diff != "" {
 		t.Errorf("one of two jobs ended (-want +got):\n%s", diff)
 	}
-	two.Status, two.EndedAt = Failed, at(3)
+	secondJob.Status, secondJob.EndedAt = Failed, at(3)
 	want.Status, want.CompletedAt = Failed, at(5)
-	if diff := cmp.Diff(want, r.With([]Job{one, two})); diff != "" {
+	if diff := cmp.Diff(want, run.With([]Job{firstJob, secondJob})); diff != "" {
 		t.Errorf("both jobs ended (-want +got):\n%s", diff)
 	}
 }
@@ -82,19 +82,19 @@ func TestZoneOfSummarizesAPlan(t *testing.T) {
 	}
 	read := dns.ZoneRead{Domain: "contoso.test", Zone: "contoso.test", Complete: true}
 	offer := dns.Offer{Verification: []dns.Record{{Type: dns.TXT, Name: "contoso.test", Content: "MS=ms1"}}}
-	p := dns.NewPlan(offer, read, nil)
-	z := ZoneOf(holder, holder.Automate(read, p), p)
-	if z.Provider != "powerdns" || !z.FromProvider || !z.Reliable || z.Conflict || !z.Changes || z.Hash != p.Hash() || z.requiredAction() != "" {
-		t.Errorf("a plan without problems: %+v", z)
+	plan := dns.NewPlan(offer, read, nil)
+	zone := ZoneOf(holder, holder.Automate(read, plan), plan)
+	if zone.Provider != "powerdns" || !zone.FromProvider || !zone.Reliable || zone.Conflict || !zone.Changes || zone.Hash != plan.Hash() || zone.requiredAction() != "" {
+		t.Errorf("a plan without problems: got %+v, want changes and no required action", zone)
 	}
 	read.Sets = []dns.RRSet{{Name: "contoso.test", Type: dns.MX, Values: []string{"10 mx.else.test"}}}
-	p = dns.NewPlan(offer, read, nil)
-	if z = ZoneOf(holder, holder.Automate(read, p), p); !z.Conflict || z.requiredAction() != dns.ConflictToResolve || z.Message == "" {
-		t.Errorf("a plan with a conflict: got %+v, want the action %s with a message", z, dns.ConflictToResolve)
+	plan = dns.NewPlan(offer, read, nil)
+	if zone = ZoneOf(holder, holder.Automate(read, plan), plan); !zone.Conflict || zone.requiredAction() != dns.ConflictToResolve || zone.Message == "" {
+		t.Errorf("a plan with a conflict: got %+v, want the action %s with a message", zone, dns.ConflictToResolve)
 	}
 	holder.Access.Standing = dns.NoConnection
-	if z = ZoneOf(holder, holder.Automate(read, p), p); z.FromProvider || z.requiredAction() != dns.ConnectionRequired {
-		t.Errorf("a plan without a connection: %+v", z)
+	if zone = ZoneOf(holder, holder.Automate(read, plan), plan); zone.FromProvider || zone.requiredAction() != dns.ConnectionRequired {
+		t.Errorf("a plan without a connection: got %+v, want the action %s", zone, dns.ConnectionRequired)
 	}
 	if got := (Zone{}).requiredAction(); got != dns.ReadUnreliable {
 		t.Errorf("no plan requires %q, want %s", got, dns.ReadUnreliable)

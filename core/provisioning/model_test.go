@@ -69,12 +69,12 @@ func (s *simulation) advanceStaleJob(t *rapid.T) {
 	if len(s.staleJobs) == 0 {
 		return
 	}
-	old := rapid.SampledFrom(s.staleJobs).Draw(t, "stale job")
-	decided, _ := DefaultRetryPolicy.Advance(old, s.drawObservation(t), Moment{Now: s.now})
-	if decided.Epoch != old.Epoch {
-		t.Fatalf("a step changed the epoch %d to %d", old.Epoch, decided.Epoch)
+	stale := rapid.SampledFrom(s.staleJobs).Draw(t, "stale job")
+	decided, _ := DefaultRetryPolicy.Advance(stale, s.drawObservation(t), Moment{Now: s.now})
+	if decided.Epoch != stale.Epoch {
+		t.Fatalf("a step changed the epoch %d to %d", stale.Epoch, decided.Epoch)
 	}
-	if decided.Epoch == s.job.Epoch && old.Status == Running && s.job == old {
+	if decided.Epoch == s.job.Epoch && stale.Status == Running && s.job == stale {
 		s.job = decided
 	}
 }
@@ -101,32 +101,32 @@ func (s *simulation) work(t *rapid.T) {
 }
 
 func (s *simulation) checkDecision(t *rapid.T, step Step) {
-	j := s.job
-	if step != j.currentStep() || (j.Status == Running) != (step != Wait && step != None) {
-		t.Fatalf("Advance returns the step %q, which does not fit a job that is %s", step, j.Status)
+	job := s.job
+	if step != job.currentStep() || (job.Status == Running) != (step != Wait && step != None) {
+		t.Fatalf("Advance returns the step %q, which does not fit a job that is %s", step, job.Status)
 	}
-	switch j.Status {
+	switch job.Status {
 	case Waiting:
-		if pause := j.NextAttemptAt.Sub(s.now); pause <= 0 || pause > time.Hour || j.Message == "" {
-			t.Fatalf("the job waits %s with the message %q, want at most an hour and a message", pause, j.Message)
+		if pause := job.NextAttemptAt.Sub(s.now); pause <= 0 || pause > time.Hour || job.Message == "" {
+			t.Fatalf("the job waits %s with the message %q, want at most an hour and a message", pause, job.Message)
 		}
 	case Running:
-		if j.NextAttemptAt.After(s.now) || j.Next == None {
-			t.Fatalf("a running job has the step %q at %s, want a step at %s", j.Next, j.NextAttemptAt, s.now)
+		if job.NextAttemptAt.After(s.now) || job.Next == None {
+			t.Fatalf("a running job has the step %q at %s, want a step at %s", job.Next, job.NextAttemptAt, s.now)
 		}
 	case ActionRequired:
-		if !slices.Contains(s.table[j.Stage].stops, string(j.RequiredAction)) || j.Message == "" || j.Next == None {
-			t.Fatalf("the job stops in %s with %q, which is not documented, or without a message or a step: %q, %q", j.Stage, j.RequiredAction, j.Message, j.Next)
+		if !slices.Contains(s.table[job.Stage].stops, string(job.RequiredAction)) || job.Message == "" || job.Next == None {
+			t.Fatalf("the job stops in %s with %q, which is not documented, or without a message or a step: %q, %q", job.Stage, job.RequiredAction, job.Message, job.Next)
 		}
 	case Completed, Failed:
-		if j.EndedAt.IsZero() || j.Next != None || (j.Status == Completed) != (j.Stage == StageDone) {
-			t.Fatalf("the job ends in a wrong state: %+v", j)
+		if job.EndedAt.IsZero() || job.Next != None || (job.Status == Completed) != (job.Stage == StageDone) {
+			t.Fatalf("the job ends in a wrong state: %+v", job)
 		}
 	default:
-		t.Fatalf("a step results in the status %s, which no step can have", j.Status)
+		t.Fatalf("a step results in the status %s, which no step can have", job.Status)
 	}
-	if j.Status != ActionRequired && j.RequiredAction != "" {
-		t.Fatalf("a job that is %s requires the action %s", j.Status, j.RequiredAction)
+	if job.Status != ActionRequired && job.RequiredAction != "" {
+		t.Fatalf("a job that is %s requires the action %s", job.Status, job.RequiredAction)
 	}
 }
 
@@ -192,25 +192,25 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 func TestJobsCompleteAfterTemporaryErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		failures := []string{"throttled", "down", "unknown outcome", "broken", "platform not ready", "database unavailable", "internal fault"}
-		j, now := newJob(), start
+		job, now := newJob(), start
 		for _, success := range toCompleted {
 			for range rapid.IntRange(0, 3).Draw(t, "failures") {
-				j, now = attempt(j, now, observations[rapid.SampledFrom(failures).Draw(t, "failure")])
+				job, now = attempt(job, now, observations[rapid.SampledFrom(failures).Draw(t, "failure")])
 			}
-			j, now = attempt(j, now, observations[success])
+			job, now = attempt(job, now, observations[success])
 		}
-		if j.Status != Completed {
-			t.Fatalf("the job did not complete: %+v", j)
+		if job.Status != Completed {
+			t.Fatalf("the job did not complete: %+v", job)
 		}
 	})
 }
 
 // attempt lets a worker make one observation when the job is due.
-func attempt(j Job, now time.Time, o Observation) (Job, time.Time) {
-	if j.NextAttemptAt.After(now) {
-		now = j.NextAttemptAt
+func attempt(job Job, now time.Time, o Observation) (Job, time.Time) {
+	if job.NextAttemptAt.After(now) {
+		now = job.NextAttemptAt
 	}
-	j, _ = DefaultRetryPolicy.BeginAttempt(j, now)
-	j, _ = DefaultRetryPolicy.Advance(j, o, at(now))
-	return j, now
+	job, _ = DefaultRetryPolicy.BeginAttempt(job, now)
+	job, _ = DefaultRetryPolicy.Advance(job, o, at(now))
+	return job, now
 }

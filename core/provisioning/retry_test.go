@@ -11,21 +11,22 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// stoppedJob returns a job that reached a step by the observations of path and requires an action.
+// stoppedJob returns a job that requires an action at the step to which the observations of path
+// bring it.
 func stoppedJob(t *testing.T, action dns.ActionRequired, path []string) Job {
-	j, _ := DefaultRetryPolicy.BeginAttempt(afterObservations(t, newJob(), path...), start)
-	j.Status, j.RequiredAction, j.Message, j.ZoneChanges, j.Attempt, j.Faults, j.Epoch = ActionRequired, action, "words", 2, 9, 3, 7
-	j.OutageTime, j.OutageSince, j.UnreliableSince, j.VisibleSince, j.PublishedAt, j.NegativeTTL = time.Hour, start, start, start, start, time.Minute
-	return j
+	job, _ := DefaultRetryPolicy.BeginAttempt(afterObservations(t, newJob(), path...), start)
+	job.Status, job.RequiredAction, job.Message, job.ZoneChanges, job.Attempt, job.Faults, job.Epoch = ActionRequired, action, "words", 2, 9, 3, 7
+	job.OutageTime, job.OutageSince, job.UnreliableSince, job.VisibleSince, job.PublishedAt, job.NegativeTTL = time.Hour, start, start, start, start, time.Minute
+	return job
 }
 
 func TestRetryResumesOrPlansAgain(t *testing.T) {
 	retriedAt := start.Add(1000 * time.Hour)
 	for _, tc := range []struct {
-		action dns.ActionRequired
-		path   []string
-		stage  Stage
-		next   Step
+		action    dns.ActionRequired
+		path      []string
+		wantStage Stage
+		wantNext  Step
 	}{
 		{dns.ConnectionRequired, nil, StagePlan, Plan},
 		{dns.ProviderUnsupported, nil, StagePlan, Plan},
@@ -58,8 +59,8 @@ func TestRetryResumesOrPlansAgain(t *testing.T) {
 	} {
 		before := stoppedJob(t, tc.action, tc.path)
 		got, err := Retry(before, retriedAt)
-		if err != nil || got.Stage != tc.stage || got.Next != tc.next {
-			t.Errorf("%s at %s: got %s, %q, %v; want %s, %q", tc.action, before.Next, got.Stage, got.Next, err, tc.stage, tc.next)
+		if err != nil || got.Stage != tc.wantStage || got.Next != tc.wantNext {
+			t.Errorf("%s at %s: got %s, %q, %v; want %s, %q", tc.action, before.Next, got.Stage, got.Next, err, tc.wantStage, tc.wantNext)
 		}
 		if got.Status != Queued || got.RequiredAction != "" || got.Message != "" || got.Epoch != 8 || !got.NextAttemptAt.Equal(retriedAt) ||
 			got.Progress != (Progress{StageSince: retriedAt, PublishedAt: start, NegativeTTL: time.Minute}) {
@@ -82,11 +83,11 @@ func TestRetriedWaitingJobKeepsItsTimeLimit(t *testing.T) {
 	}
 }
 
-func TestRetryRefusesOtherStatuses(t *testing.T) {
+func TestRetryRefusesJobsThatNeitherWaitNorRequireAnAction(t *testing.T) {
 	for _, s := range []Status{Queued, Running, Completed, Failed} {
-		j := newJob()
-		j.Status = s
-		if got, err := Retry(j, start); !errors.Is(err, fault.JobNotRetryable) || got != j {
+		job := newJob()
+		job.Status = s
+		if got, err := Retry(job, start); !errors.Is(err, fault.JobNotRetryable) || got != job {
 			t.Errorf("%s: got %v, %+v; want provisioning_job_not_retryable and an unchanged job", s, err, got)
 		}
 	}

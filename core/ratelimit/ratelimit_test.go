@@ -31,20 +31,20 @@ func (l *referenceLog) inWindow(b Bucket, now time.Duration) (counted []time.Dur
 
 func (l *referenceLog) verdict(b Bucket, now time.Duration) Verdict {
 	counted := l.inWindow(b, now)
-	v := Verdict{Limit: b.Limit, Allowed: len(counted) < b.Limit}
-	if v.Allowed {
+	result := Verdict{Limit: b.Limit, Allowed: len(counted) < b.Limit}
+	if result.Allowed {
 		counted = append(counted, now)
-		v.Remaining = b.Limit - len(counted)
+		result.Remaining = b.Limit - len(counted)
 	} else {
 		for wait := time.Duration(1); ; wait++ {
 			if len(l.inWindow(b, now+wait)) < b.Limit {
-				v.RetryIn = wait
+				result.RetryIn = wait
 				break
 			}
 		}
 	}
-	v.ResetIn = counted[0] + b.Window - now
-	return v
+	result.ResetIn = counted[0] + b.Window - now
+	return result
 }
 
 func (l *referenceLog) giveBack(token time.Duration) {
@@ -56,13 +56,13 @@ func (l *referenceLog) giveBack(token time.Duration) {
 // maxInWindow returns the highest number of accepted requests in any window.
 func (l *referenceLog) maxInWindow(b Bucket) (most int) {
 	for _, from := range l.accepted {
-		n := 0
+		count := 0
 		for _, at := range l.accepted {
 			if at >= from && at < from+b.Window {
-				n++
+				count++
 			}
 		}
-		most = max(most, n)
+		most = max(most, count)
 	}
 	return most
 }
@@ -75,7 +75,7 @@ func TestLogMatchesReference(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			now += time.Duration(rapid.IntRange(0, 8).Draw(t, "pause"))
 			if len(tokens) > 0 && rapid.IntRange(0, 5).Draw(t, "give back") == 0 {
-				i := rapid.IntRange(0, len(tokens)-1).Draw(t, "which")
+				i := rapid.IntRange(0, len(tokens)-1).Draw(t, "index of the token")
 				log.GiveBack(tokens[i])
 				reference.giveBack(tokens[i])
 				tokens = slices.Delete(tokens, i, i+1)
@@ -99,37 +99,37 @@ func TestLogMatchesReference(t *testing.T) {
 // TestLogDoesNotGrow checks that the memory of a Log depends on the limit, and not on how long the
 // Log is used.
 func TestLogDoesNotGrow(t *testing.T) {
-	b := Bucket{Limit: 10, Window: 10 * time.Second}
-	var l Log
+	bucket := Bucket{Limit: 10, Window: 10 * time.Second}
+	var log Log
 	for now := range 100_000 {
-		l.Take(b, time.Duration(now)*time.Second/2, time.Duration(now)*time.Second/2)
+		log.Take(bucket, time.Duration(now)*time.Second/2, time.Duration(now)*time.Second/2)
 	}
-	if cap(l.accepted) > 4*b.Limit {
-		t.Errorf("the log has room for %d entries, want at most %d", cap(l.accepted), 4*b.Limit)
+	if cap(log.accepted) > 4*bucket.Limit {
+		t.Errorf("the log has room for %d entries, want at most %d", cap(log.accepted), 4*bucket.Limit)
 	}
 }
 
 // TestTakeCountsFromTheEarlierAcceptance checks a request that a different counter accepted
 // earlier. The request counts from the time of that acceptance.
 func TestTakeCountsFromTheEarlierAcceptance(t *testing.T) {
-	b := Bucket{Limit: 1, Window: 10}
-	var l Log
-	if v, token := l.Take(b, 5, 2); !v.Allowed || token != 2 || v.ResetIn != 7 {
-		t.Fatalf("got %+v, counted from %d; want an allowed request that counts from 2", v, token)
+	bucket := Bucket{Limit: 1, Window: 10}
+	var log Log
+	if verdict, token := log.Take(bucket, 5, 2); !verdict.Allowed || token != 2 || verdict.ResetIn != 7 {
+		t.Fatalf("got %+v, counted from %d; want an allowed request that counts from 2", verdict, token)
 	}
-	if v, _ := l.Take(b, 11, 11); v.Allowed || v.RetryIn != 1 {
-		t.Errorf("within the window: got %+v, want a refusal with RetryIn 1", v)
+	if verdict, _ := log.Take(bucket, 11, 11); verdict.Allowed || verdict.RetryIn != 1 {
+		t.Errorf("within the window: got %+v, want a refusal with RetryIn 1", verdict)
 	}
-	if v, _ := l.Take(b, 12, 12); !v.Allowed {
-		t.Errorf("after the window: the request is refused: %+v", v)
+	if verdict, _ := log.Take(bucket, 12, 12); !verdict.Allowed {
+		t.Errorf("after the window: the request is refused: %+v", verdict)
 	}
 }
 
 func TestTakeKeepsOrder(t *testing.T) {
-	b := Bucket{Limit: 3, Window: 10}
-	var l Log
-	l.Take(b, 8, 8)
-	if _, token := l.Take(b, 9, 4); token != 8 {
+	bucket := Bucket{Limit: 3, Window: 10}
+	var log Log
+	log.Take(bucket, 8, 8)
+	if _, token := log.Take(bucket, 9, 4); token != 8 {
 		t.Errorf("the token is %d, want 8, the time of the request before", token)
 	}
 }
@@ -137,22 +137,22 @@ func TestTakeKeepsOrder(t *testing.T) {
 // TestALoweredLimitCountsEarlierRequests checks a Log after its limit was lowered. The next request
 // is allowed once enough earlier requests have left the window.
 func TestALoweredLimitCountsEarlierRequests(t *testing.T) {
-	var l Log
+	var log Log
 	for now := range time.Duration(4) {
-		l.Take(Bucket{Limit: 4, Window: 10}, now, now)
+		log.Take(Bucket{Limit: 4, Window: 10}, now, now)
 	}
-	v, _ := l.Take(Bucket{Limit: 2, Window: 10}, 5, 5)
-	if want := (Verdict{Limit: 2, ResetIn: 5, RetryIn: 7}); v != want {
-		t.Errorf("got %+v, want %+v", v, want)
+	verdict, _ := log.Take(Bucket{Limit: 2, Window: 10}, 5, 5)
+	if want := (Verdict{Limit: 2, ResetIn: 5, RetryIn: 7}); verdict != want {
+		t.Errorf("got %+v, want %+v", verdict, want)
 	}
 }
 
 func BenchmarkTake(b *testing.B) {
 	bucket := Bucket{Limit: 600, Window: time.Minute}
-	var l Log
+	var log Log
 	now := time.Duration(0)
 	for b.Loop() {
 		now += 90 * time.Millisecond
-		l.Take(bucket, now, now)
+		log.Take(bucket, now, now)
 	}
 }

@@ -31,7 +31,7 @@ type unexportedFields struct {
 	byName   map[string]secret.Text
 }
 
-// shapes returns values that contain a secret in different ways.
+// shapes returns values that contain a secret, by the way in which they contain it.
 func shapes(s secret.Text) map[string]any {
 	hidden := unexportedFields{"n", s, []secret.Text{s}, map[string]secret.Text{"k": s}}
 	return map[string]any{

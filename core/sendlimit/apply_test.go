@@ -29,14 +29,14 @@ func TestInEffectFollowsTheEnabledRules(t *testing.T) {
 		{"unblocked, listed in a disabled rule", "bob@a.test", sendlimit.Unblocked, []sendlimit.Rule{disabledRule, enabledRule}, true},
 		{"unblocked, without rules", "ada@a.test", sendlimit.Unblocked, nil, true},
 	} {
-		c := sendlimit.Change{Action: tc.action, Event: sendlimit.Event{Address: tc.address}}
-		if got := c.InEffect(tc.rules); got != tc.want {
+		change := sendlimit.Change{Action: tc.action, Event: sendlimit.Event{Address: tc.address}}
+		if got := change.InEffect(tc.rules); got != tc.want {
 			t.Errorf("%s: in effect is %t, want %t", tc.name, got, tc.want)
 		}
 	}
 }
 
-func TestRuleWriteOrder(t *testing.T) {
+func TestRulesWithAddressesAreWrittenFirst(t *testing.T) {
 	decision := sendlimit.Decision{BlockLists: map[string][]string{sendlimit.TenantWide: {}, "b.test": {"bob@b.test"}, "z.test": {}}}
 	got := decision.WriteOrder([]string{sendlimit.TenantWide, "a.test", "b.test", "z.test"})
 	if want := []string{"b.test", "z.test", sendlimit.TenantWide, "a.test"}; !slices.Equal(got, want) {

@@ -50,7 +50,7 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 	never := time.Time{}
 	type reading struct {
 		from, to, mark time.Time
-		days           int
+		days           int // the number of days that the reading covers
 	}
 	for _, tc := range []struct {
 		name      string
@@ -91,9 +91,9 @@ func TestReadingsCoverTheUncountedTime(t *testing.T) {
 	}
 }
 
-// TestCountsMatchLateTrace reads a trace whose rows are repeated, newest first and late. A row may
-// appear at any time on the day of its message. A row that appears on a later day appears less than
-// MaxTraceDelay after the message. Each message counts once, on its day, and no count decreases.
+// TestCountsMatchLateTrace reads a trace that lists the newest rows first and repeats rows. Rows
+// appear late: at any time on the day of the message, or later but less than MaxTraceDelay after
+// the message. Each message counts once, on its day, and no count decreases.
 func TestCountsMatchLateTrace(t *testing.T) {
 	type row struct {
 		sendlimit.Sent
@@ -105,35 +105,35 @@ func TestCountsMatchLateTrace(t *testing.T) {
 		var rows []row
 		wantCounts := map[string]map[time.Time]int{}
 		for n := range rapid.IntRange(0, 60).Draw(t, "messages") {
-			s := sendlimit.Sent{Message: fmt.Sprint(n), Sender: rapid.SampledFrom([]string{"ada@a.test", "bob@a.test"}).Draw(t, "sender"),
+			sent := sendlimit.Sent{Message: fmt.Sprint(n), Sender: rapid.SampledFrom([]string{"ada@a.test", "bob@a.test"}).Draw(t, "sender"),
 				At: start.Add(time.Duration(rapid.IntRange(0, 50*60).Draw(t, "minute")) * time.Minute)}
-			day := sendlimit.DayOf(s.At, time.UTC)
+			day := sendlimit.DayOf(sent.At, time.UTC)
 			for range rapid.IntRange(1, 3).Draw(t, "rows") {
-				visibleAt := s.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
-				if latest := s.At.Add(sendlimit.MaxTraceDelay - time.Minute); !day.Contains(visibleAt) && visibleAt.After(latest) {
+				visibleAt := sent.At.Add(time.Duration(rapid.IntRange(0, 24*60).Draw(t, "late")) * time.Minute)
+				if latest := sent.At.Add(sendlimit.MaxTraceDelay - time.Minute); !day.Contains(visibleAt) && visibleAt.After(latest) {
 					visibleAt = latest
 				}
-				rows = append(rows, row{s, visibleAt})
+				rows = append(rows, row{sent, visibleAt})
 			}
-			if wantCounts[s.Sender] == nil {
-				wantCounts[s.Sender] = map[time.Time]int{}
+			if wantCounts[sent.Sender] == nil {
+				wantCounts[sent.Sender] = map[time.Time]int{}
 			}
-			wantCounts[s.Sender][day.Start]++
+			wantCounts[sent.Sender][day.Start]++
 		}
 		counts := map[string]map[time.Time]sendlimit.Count{"ada@a.test": {}, "bob@a.test": {}}
-		mark, at := start, start
-		for end := start.Add(60 * time.Hour); at.Before(end); {
-			at = at.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "pause")) * time.Minute)
-			for _, r := range sendlimit.Readings(mark, at, time.UTC) {
+		mark, readAt := start, start
+		for endOfTrace := start.Add(60 * time.Hour); readAt.Before(endOfTrace); {
+			readAt = readAt.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "pause")) * time.Minute)
+			for _, reading := range sendlimit.Readings(mark, readAt, time.UTC) {
 				for _, row := range rows {
-					if !row.visibleAt.After(at) && !row.At.Before(r.From) && row.At.Before(r.To) {
-						r.Sent = append(r.Sent, row.Sent)
+					if !row.visibleAt.After(readAt) && !row.At.Before(reading.From) && row.At.Before(reading.To) {
+						reading.Sent = append(reading.Sent, row.Sent)
 					}
 				}
-				slices.SortFunc(r.Sent, func(a, b sendlimit.Sent) int { return cmp.Compare(b.At.Unix(), a.At.Unix()) })
-				tally := r.Tally()
+				slices.SortFunc(reading.Sent, func(a, b sendlimit.Sent) int { return cmp.Compare(b.At.Unix(), a.At.Unix()) })
+				tally := reading.Tally()
 				for sender := range counts {
-					for _, day := range r.Days {
+					for _, day := range reading.Days {
 						before := counts[sender][day.Start]
 						before.Day = day.Start
 						after := tally.CountAfter(before, sender)
@@ -143,8 +143,8 @@ func TestCountsMatchLateTrace(t *testing.T) {
 						counts[sender][day.Start] = after
 					}
 				}
-				if !r.Mark.IsZero() {
-					mark = r.Mark
+				if !reading.Mark.IsZero() {
+					mark = reading.Mark
 				}
 			}
 		}

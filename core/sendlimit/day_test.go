@@ -16,17 +16,17 @@ func TestDayLengthsFollowClockChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		at       time.Time
-		location *time.Location
-		hours    float64
+		at        time.Time
+		location  *time.Location
+		wantHours float64
 	}{
 		{noon, time.UTC, 24},
 		{time.Date(2026, 3, 29, 10, 0, 0, 0, time.UTC), berlin, 23},
 		{time.Date(2026, 10, 25, 10, 0, 0, 0, time.UTC), berlin, 25},
 	} {
 		day := sendlimit.DayOf(tc.at, tc.location)
-		if !day.Contains(tc.at) || day.Contains(day.End) || !day.Contains(day.Start) || day.End.Sub(day.Start).Hours() != tc.hours {
-			t.Errorf("%s: got %+v, want a day of %v hours", tc.at, day, tc.hours)
+		if !day.Contains(tc.at) || day.Contains(day.End) || !day.Contains(day.Start) || day.End.Sub(day.Start).Hours() != tc.wantHours {
+			t.Errorf("%s: got %+v, want a day of %v hours", tc.at, day, tc.wantHours)
 		}
 	}
 }
@@ -57,10 +57,10 @@ func TestDaysAreContiguous(t *testing.T) {
 				previous := day
 				day = sendlimit.DayOf(at, location)
 				if !day.Contains(at) || day.Contains(day.End) || !day.Contains(day.Start) {
-					t.Fatalf("%s: the day of %s is %+v, which is not a day that contains it", zone, at, day)
+					t.Fatalf("%s: the day of %s is %+v, want a day that contains this moment and its Start, but not its End", zone, at, day)
 				}
 				if next := sendlimit.DayOf(day.End, location); !next.Start.Equal(day.End) || !next.End.After(next.Start) {
-					t.Fatalf("%s: %+v is followed by %+v, which does not start at its end", zone, day, next)
+					t.Fatalf("%s: %+v is followed by %+v, want a day that starts at the end of the earlier day", zone, day, next)
 				}
 				if !previous.Start.IsZero() && previous != day && previous.End != day.Start {
 					t.Fatalf("%s: %+v does not start at the end of the previous day %+v", zone, day, previous)
@@ -71,7 +71,7 @@ func TestDaysAreContiguous(t *testing.T) {
 }
 
 func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
-	for name, tc := range map[string]struct{ zone, at, start, end string }{
+	for name, tc := range map[string]struct{ zone, at, wantStart, wantEnd string }{
 		"the clock skips midnight":   {"Atlantic/Azores", "2027-03-28T10:00:00Z", "2027-03-28T01:00:00Z", "2027-03-29T00:00:00Z"},
 		"the day before":             {"Atlantic/Azores", "2027-03-28T00:30:00Z", "2027-03-27T01:00:00Z", "2027-03-28T01:00:00Z"},
 		"midnight occurs twice":      {"America/Havana", "2026-11-01T12:00:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
@@ -84,8 +84,8 @@ func TestDayBoundariesFollowTheTimeZone(t *testing.T) {
 			t.Fatal(err)
 		}
 		day := sendlimit.DayOf(moment, loadZone(t, tc.zone))
-		if start, end := day.Start.Format(time.RFC3339), day.End.Format(time.RFC3339); start != tc.start || end != tc.end {
-			t.Errorf("%s: the day is from %s to %s, want %s to %s", name, start, end, tc.start, tc.end)
+		if start, end := day.Start.Format(time.RFC3339), day.End.Format(time.RFC3339); start != tc.wantStart || end != tc.wantEnd {
+			t.Errorf("%s: the day is from %s to %s, want %s to %s", name, start, end, tc.wantStart, tc.wantEnd)
 		}
 	}
 }

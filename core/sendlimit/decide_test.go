@@ -118,8 +118,8 @@ func TestDecideIsConsistent(t *testing.T) {
 			}
 		}
 		var mailboxes []sendlimit.MailboxState
-		for n := range rapid.IntRange(0, 12).Draw(t, "mailboxes") {
-			mailbox := sendlimit.MailboxState{ID: string(rune('a' + n)), Domain: rapid.SampledFrom(domains).Draw(t, "domain"),
+		for index := range rapid.IntRange(0, 12).Draw(t, "mailboxes") {
+			mailbox := sendlimit.MailboxState{ID: string(rune('a' + index)), Domain: rapid.SampledFrom(domains).Draw(t, "domain"),
 				OwnLimit: rapid.IntRange(0, 25).Draw(t, "own"), Sent: rapid.IntRange(0, 40).Draw(t, "sent"), Counted: rapid.Bool().Draw(t, "counted")}
 			mailbox.Address = mailbox.ID + "@" + mailbox.Domain
 			if rapid.Bool().Draw(t, "blocked") {
@@ -143,7 +143,7 @@ func TestDecideIsConsistent(t *testing.T) {
 				}
 			}
 			if blocked := !mailbox.BlockedAt.IsZero(); blocked != (blockingRules == 1) || blockingRules > 1 {
-				t.Fatalf("%d rules block %+v, want one if it is blocked", blockingRules, mailbox)
+				t.Fatalf("%d rules block %+v, want one for a blocked mailbox, otherwise none", blockingRules, mailbox)
 			}
 			if limit := policies.Effective(mailbox.OwnLimit, mailbox.Domain); limit > 0 && mailbox.Sent > limit {
 				if _, covered := policies.Covering(mailbox.Domain); covered == mailbox.BlockedAt.IsZero() {
@@ -151,8 +151,8 @@ func TestDecideIsConsistent(t *testing.T) {
 				}
 			}
 		}
-		if again := sendlimit.Decide("guid", policies, mailboxesAfter, today, noon); len(again.Changes) > 0 || cmp.Diff(decision.BlockLists, again.BlockLists) != "" {
-			t.Fatalf("the next decision differs: %+v after %+v", again, decision)
+		if nextDecision := sendlimit.Decide("guid", policies, mailboxesAfter, today, noon); len(nextDecision.Changes) > 0 || cmp.Diff(decision.BlockLists, nextDecision.BlockLists) != "" {
+			t.Fatalf("the next decision differs: %+v after %+v", nextDecision, decision)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 		policies sendlimit.Policies
 		mailbox  sendlimit.MailboxState
 		at       time.Time
-		wait     time.Duration // without the tenant's individual offset
+		maxWait  time.Duration // without the offset by which the waits of tenants differ
 	}{
 		{"nothing sent", tenantPolicy, sendlimit.MailboxState{Counted: true}, noon, 30 * time.Minute},
 		{"at half its limit", tenantPolicy, sendlimit.MailboxState{Counted: true, Sent: 10}, noon, 17*time.Minute + 30*time.Second},
@@ -192,8 +192,8 @@ func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 		{"a partial count at the limit", tenantPolicy, sendlimit.MailboxState{Sent: 20}, noon, 5 * time.Minute},
 	} {
 		next := sendlimit.NextEvaluation("guid", tc.policies, []sendlimit.MailboxState{tc.mailbox}, today, tc.at)
-		if wait := next.Sub(tc.at); wait > tc.wait || wait <= tc.wait*9/10 {
-			t.Errorf("%s: the next evaluation is after %s, want up to a tenth less than %s", tc.name, wait, tc.wait)
+		if wait := next.Sub(tc.at); wait > tc.maxWait || wait <= tc.maxWait*9/10 {
+			t.Errorf("%s: the next evaluation is after %s, want up to a tenth less than %s", tc.name, wait, tc.maxWait)
 		}
 	}
 	for name, tc := range map[string]struct {
@@ -210,13 +210,14 @@ func TestNextEvaluationComesSoonerNearALimit(t *testing.T) {
 }
 
 func TestNextEvaluationSpreadsTenants(t *testing.T) {
+	const interval = 18 * time.Second // a tenth of the range of the waits, which is a tenth of 30 minutes
 	waits := map[time.Duration]int{}
 	for n := range 1000 {
 		next := sendlimit.NextEvaluation(tenant.GUID(fmt.Sprint(n)), nil, nil, today, noon)
-		waits[next.Sub(noon).Truncate(18*time.Second)]++
+		waits[next.Sub(noon).Truncate(interval)]++
 	}
 	if len(waits) < 9 {
-		t.Fatalf("the waits of 1000 tenants are in %d intervals of 18 s, want at least 9", len(waits))
+		t.Fatalf("the waits of 1000 tenants are in %d intervals of %s, want at least 9", len(waits), interval)
 	}
 }
 
@@ -233,11 +234,11 @@ func TestNextEvaluationIsNotLaterAfterAMessage(t *testing.T) {
 }
 
 func TestEventMessagesNameCountAndLimit(t *testing.T) {
-	for want, e := range map[string]sendlimit.Event{
+	for want, blockEvent := range map[string]sendlimit.Event{
 		"Mailbox blocked: sent 26, limit 25":  {Action: sendlimit.Blocked, Sent: 26, Limit: 25},
 		"Mailbox unblocked: sent 0, limit 25": {Action: sendlimit.Unblocked, Limit: 25},
 	} {
-		if got := e.Message(); got != want {
+		if got := blockEvent.Message(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -12,35 +12,35 @@ import (
 )
 
 func TestLimitsAreValidFrom1To25(t *testing.T) {
-	for perDay, ok := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
+	for perDay, valid := range map[int]bool{-1: false, 0: false, 1: true, 25: true, 26: false, 1e9: false} {
 		err := sendlimit.CheckLimit(perDay)
-		if (err == nil) != ok || err != nil && (!errors.Is(err, fault.InvalidSendLimit) || len(fault.ErrorOf(err).Fields) != 1) {
-			t.Errorf("the limit %d: got %v, want valid %t", perDay, err, ok)
+		if (err == nil) != valid || err != nil && (!errors.Is(err, fault.InvalidSendLimit) || len(fault.ErrorOf(err).Fields) != 1) {
+			t.Errorf("the limit %d: got %v, want valid %t", perDay, err, valid)
 		}
 	}
 }
 
 func TestTheMostSpecificLimitApplies(t *testing.T) {
-	p := sendlimit.Policies{sendlimit.TenantWide: 20, "a.test": 10}
+	bothPolicies := sendlimit.Policies{sendlimit.TenantWide: 20, "a.test": 10}
 	for _, tc := range []struct {
-		name     string
-		policies sendlimit.Policies
-		own      int
-		domain   string
-		want     int
-		scope    string
-		covered  bool
+		name        string
+		policies    sendlimit.Policies
+		ownLimit    int
+		domain      string
+		wantLimit   int
+		wantScope   string
+		wantCovered bool
 	}{
-		{"the mailbox's own limit takes precedence", p, 5, "a.test", 5, "a.test", true},
-		{"the own limit may be higher", p, 25, "a.test", 25, "a.test", true},
-		{"the limit of the domain", p, 0, "a.test", 10, "a.test", true},
-		{"the limit of the tenant", p, 0, "b.test", 20, sendlimit.TenantWide, true},
+		{"the mailbox's own limit takes precedence", bothPolicies, 5, "a.test", 5, "a.test", true},
+		{"the own limit may be higher", bothPolicies, 25, "a.test", 25, "a.test", true},
+		{"the limit of the domain", bothPolicies, 0, "a.test", 10, "a.test", true},
+		{"the limit of the tenant", bothPolicies, 0, "b.test", 20, sendlimit.TenantWide, true},
 		{"no limit", sendlimit.Policies{"a.test": 10}, 0, "b.test", 0, sendlimit.TenantWide, false},
 		{"a stored limit without a policy is shown and not enforced", nil, 7, "b.test", 7, sendlimit.TenantWide, false},
 	} {
 		scope, covered := tc.policies.Covering(tc.domain)
-		if got := tc.policies.Effective(tc.own, tc.domain); got != tc.want || scope != tc.scope || covered != tc.covered {
-			t.Errorf("%s: got %d, %q, %t; want %d, %q, %t", tc.name, got, scope, covered, tc.want, tc.scope, tc.covered)
+		if got := tc.policies.Effective(tc.ownLimit, tc.domain); got != tc.wantLimit || scope != tc.wantScope || covered != tc.wantCovered {
+			t.Errorf("%s: got %d, %q, %t; want %d, %q, %t", tc.name, got, scope, covered, tc.wantLimit, tc.wantScope, tc.wantCovered)
 		}
 	}
 }
@@ -76,6 +76,6 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 		}
 	}
 	if kept, _ := existingPolicy.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {
-		t.Errorf("the rule's id was dropped: %+v", kept)
+		t.Errorf("without a rule: got %+v, want the stored RuleID", kept)
 	}
 }

@@ -12,11 +12,11 @@ import (
 )
 
 func TestRuleNamesShowTheirScope(t *testing.T) {
-	long := strings.Repeat("a", 50) + ".test"
+	longDomain := strings.Repeat("a", 50) + ".test"
 	for scope, want := range map[string]string{
 		sendlimit.TenantWide: "tenantry-block-tenantwide",
 		"Example.test":       "tenantry-block-example.test",
-		long:                 "tenantry-block-" + strings.Repeat("a", 36) + "-93fc63bf2a2f",
+		longDomain:           "tenantry-block-" + strings.Repeat("a", 36) + "-93fc63bf2a2f",
 	} {
 		if got := sendlimit.RuleName(scope); got != want {
 			t.Errorf("the rule of %q is %s, want %s", scope, got, want)
@@ -35,9 +35,9 @@ func TestRuleNamesShowTheirScope(t *testing.T) {
 // TestRuleNamesAreUnique checks that the rule name of any domain is valid at the platform,
 // recognized by IsRuleName, and unique.
 func TestRuleNamesAreUnique(t *testing.T) {
-	domains := rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.){1,4}[a-z]{2,10}`)
+	domainGenerator := rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.){1,4}[a-z]{2,10}`)
 	rapid.Check(t, func(t *rapid.T) {
-		domain, otherDomain := domains.Draw(t, "one"), domains.Draw(t, "other")
+		domain, otherDomain := domainGenerator.Draw(t, "one"), domainGenerator.Draw(t, "other")
 		name := sendlimit.RuleName(domain)
 		if len(name) > 64 || !sendlimit.IsRuleName(name) || !sendlimit.IsRuleName(strings.ToUpper(name)) {
 			t.Fatalf("the rule %q of %s is too long, or IsRuleName refuses it", name, domain)
@@ -48,8 +48,8 @@ func TestRuleNamesAreUnique(t *testing.T) {
 		if name == sendlimit.RuleName(sendlimit.TenantWide) || name != sendlimit.RuleName(strings.ToUpper(domain)) {
 			t.Fatalf("the rule %s of %s is the tenant-wide rule, or depends on the letter case", name, domain)
 		}
-		if again := sendlimit.RuleName(sendlimit.ScopeOfRule(strings.ToUpper(name))); again != name {
-			t.Fatalf("the scope of the rule %s has a different rule %s", name, again)
+		if nameOfScope := sendlimit.RuleName(sendlimit.ScopeOfRule(strings.ToUpper(name))); nameOfScope != name {
+			t.Fatalf("the scope of the rule %s has the rule %s, want the same rule", name, nameOfScope)
 		}
 	})
 }

@@ -27,42 +27,44 @@ func TestNextStepNamesTheMostUrgentProblem(t *testing.T) {
 		want   string
 	}{
 		{"setup complete", func(*tenant.Tenant) {}, ""},
-		{"consent revoked", func(t *tenant.Tenant) { t.Consent = tenant.ConsentRevoked }, "reconnect"},
-		{"a revoked consent comes before a lost role", func(t *tenant.Tenant) {
-			t.Consent, t.Bootstrap, t.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
+		{"consent revoked", func(changed *tenant.Tenant) { changed.Consent = tenant.ConsentRevoked }, "reconnect"},
+		{"a revoked consent comes before a lost role", func(changed *tenant.Tenant) {
+			changed.Consent, changed.Bootstrap, changed.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
 		}, "reconnect"},
-		{"role lost", func(t *tenant.Tenant) {
-			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
+		{"role lost", func(changed *tenant.Tenant) {
+			changed.Bootstrap, changed.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
 		}, "grant_role"},
-		{"app role lost", func(t *tenant.Tenant) {
-			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepReconnect
+		{"app role lost", func(changed *tenant.Tenant) {
+			changed.Bootstrap, changed.BootstrapStep = tenant.BootstrapFailed, tenant.StepReconnect
 		}, "grant_role"},
-		{"role not granted yet", func(t *tenant.Tenant) {
-			t.Bootstrap, t.BootstrapStep = tenant.BootstrapPending, tenant.StepGrantRole
+		{"role not granted yet", func(changed *tenant.Tenant) {
+			changed.Bootstrap, changed.BootstrapStep = tenant.BootstrapPending, tenant.StepGrantRole
 		}, "grant_role"},
-		{"a ready tenant with an old step", func(t *tenant.Tenant) { t.BootstrapStep = tenant.StepGrantRole }, ""},
-		{"never synchronized", func(t *tenant.Tenant) {
-			*t = tenant.Tenant{Consent: "granted", Bootstrap: "pending", SMTPAuth: "unknown", Discovery: "pending"}
+		{"a ready tenant with an old step", func(changed *tenant.Tenant) { changed.BootstrapStep = tenant.StepGrantRole }, ""},
+		{"never synchronized", func(changed *tenant.Tenant) {
+			*changed = tenant.Tenant{Consent: "granted", Bootstrap: "pending", SMTPAuth: "unknown", Discovery: "pending"}
 		}, "sync"},
-		{"discovery failed", func(t *tenant.Tenant) { t.Discovery = tenant.DiscoveryFailed }, "sync"},
-		{"bootstrap waits", func(t *tenant.Tenant) {
-			t.Bootstrap, t.BootstrapStep = tenant.BootstrapPending, tenant.StepWait
+		{"discovery failed", func(changed *tenant.Tenant) { changed.Discovery = tenant.DiscoveryFailed }, "sync"},
+		{"bootstrap waits", func(changed *tenant.Tenant) {
+			changed.Bootstrap, changed.BootstrapStep = tenant.BootstrapPending, tenant.StepWait
 		}, "sync"},
-		{"no mail server", func(t *tenant.Tenant) {
-			t.Bootstrap, t.BootstrapStep = tenant.BootstrapFailed, tenant.StepNoExchange
+		{"no mail server", func(changed *tenant.Tenant) {
+			changed.Bootstrap, changed.BootstrapStep = tenant.BootstrapFailed, tenant.StepNoExchange
 		}, "sync"},
-		{"SMTP AUTH off", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthDisabled }, "sync"},
-		{"a sync cannot change a refused SMTP AUTH", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, ""},
-		{"no domain", func(t *tenant.Tenant) { t.DomainCount, t.DomainsVerified, t.DomainsSigned = 0, 0, 0 }, "add_domain"},
-		{"record not seen", func(t *tenant.Tenant) { t.DomainsVerified, t.DomainsSigned = 0, 0 }, "publish_dns"},
-		{"one of two records seen", func(t *tenant.Tenant) {
-			t.DomainsVerified, t.DomainsSigned, t.DomainsAwaitingVerification = 0, 0, 1
+		{"SMTP AUTH off", func(changed *tenant.Tenant) { changed.SMTPAuth = tenant.SMTPAuthDisabled }, "sync"},
+		{"a sync cannot change a refused SMTP AUTH", func(changed *tenant.Tenant) { changed.SMTPAuth = tenant.SMTPAuthRefused }, ""},
+		{"no domain", func(changed *tenant.Tenant) {
+			changed.DomainCount, changed.DomainsVerified, changed.DomainsSigned = 0, 0, 0
+		}, "add_domain"},
+		{"no ownership record seen", func(changed *tenant.Tenant) { changed.DomainsVerified, changed.DomainsSigned = 0, 0 }, "publish_dns"},
+		{"one of two ownership records seen", func(changed *tenant.Tenant) {
+			changed.DomainsVerified, changed.DomainsSigned, changed.DomainsAwaitingVerification = 0, 0, 1
 		}, "publish_dns"},
-		{"record seen", func(t *tenant.Tenant) {
-			t.DomainsVerified, t.DomainsSigned, t.DomainsAwaitingVerification = 1, 1, 1
+		{"ownership record seen", func(changed *tenant.Tenant) {
+			changed.DomainsVerified, changed.DomainsSigned, changed.DomainsAwaitingVerification = 1, 1, 1
 		}, "verify_domain"},
-		{"not signed", func(t *tenant.Tenant) { t.DomainsSigned = 1 }, "enable_dkim"},
-		{"no mailbox", func(t *tenant.Tenant) { t.MailboxCount = 0 }, "create_mailboxes"},
+		{"not signed", func(changed *tenant.Tenant) { changed.DomainsSigned = 1 }, "enable_dkim"},
+		{"no mailbox", func(changed *tenant.Tenant) { changed.MailboxCount = 0 }, "create_mailboxes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			changed := readyTenant()
@@ -82,12 +84,12 @@ func TestReadyToProvisionDependsOnTheSetup(t *testing.T) {
 		want        bool
 	}{
 		{"setup complete", func(*tenant.Tenant) {}, true, true},
-		{"DKIM and mailboxes are not required", func(t *tenant.Tenant) { t.DomainsSigned, t.MailboxCount = 0, 0 }, true, true},
-		{"consent revoked", func(t *tenant.Tenant) { t.Consent = tenant.ConsentRevoked }, true, false},
-		{"bootstrap pending", func(t *tenant.Tenant) { t.Bootstrap = tenant.BootstrapPending }, true, false},
-		{"SMTP AUTH refused", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, true, false},
-		{"SMTP AUTH refused, not required", func(t *tenant.Tenant) { t.SMTPAuth = tenant.SMTPAuthRefused }, false, true},
-		{"no verified domain", func(t *tenant.Tenant) { t.DomainsVerified = 0 }, true, false},
+		{"DKIM and mailboxes are not required", func(changed *tenant.Tenant) { changed.DomainsSigned, changed.MailboxCount = 0, 0 }, true, true},
+		{"consent revoked", func(changed *tenant.Tenant) { changed.Consent = tenant.ConsentRevoked }, true, false},
+		{"bootstrap pending", func(changed *tenant.Tenant) { changed.Bootstrap = tenant.BootstrapPending }, true, false},
+		{"SMTP AUTH refused", func(changed *tenant.Tenant) { changed.SMTPAuth = tenant.SMTPAuthRefused }, true, false},
+		{"SMTP AUTH refused, not required", func(changed *tenant.Tenant) { changed.SMTPAuth = tenant.SMTPAuthRefused }, false, true},
+		{"no verified domain", func(changed *tenant.Tenant) { changed.DomainsVerified = 0 }, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			changed := readyTenant()
@@ -136,7 +138,7 @@ func TestPrimaryDomainFallsBackToTheBuiltinDomain(t *testing.T) {
 	}
 }
 
-func TestParseGUIDOrNone(t *testing.T) {
+func TestParseGUIDOrNoneAcceptsOnlyGUIDs(t *testing.T) {
 	if got := tenant.ParseGUIDOrNone("7B1D9C52-6A0E-4A55-8F0E-0C2F5B6A9D11"); got != "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11" {
 		t.Errorf("upper case: got %s, want lower case", got)
 	}
@@ -151,24 +153,24 @@ func TestParseGUIDOrNone(t *testing.T) {
 func TestASyncIsPartialWhenAPartFails(t *testing.T) {
 	ready := tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapReady})
 	enabled := tenant.SMTPAuthPart(tenant.SMTPAuthEnabled)
-	done, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
+	completed, failed := tenant.Part{Status: "completed"}, tenant.Part{Status: "failed"}
 	for _, tc := range []struct {
 		name                           string
 		bootstrap, smtpAuth, discovery tenant.Part
 		mailboxError                   string
 		wantPartial                    bool
 	}{
-		{"all done", ready, enabled, done, "", false},
-		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkippedPart(), done, "", true},
-		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), done, "", true},
-		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), done, "", true},
-		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), done, "", true},
+		{"all done", ready, enabled, completed, "", false},
+		{"bootstrap pending", tenant.BootstrapPart(tenant.Progress{Status: tenant.BootstrapPending}), tenant.SMTPAuthSkippedPart(), completed, "", true},
+		{"SMTP AUTH refused", ready, tenant.SMTPAuthPart(tenant.SMTPAuthRefused), completed, "", true},
+		{"SMTP AUTH off", ready, tenant.SMTPAuthPart(tenant.SMTPAuthDisabled), completed, "", true},
+		{"SMTP AUTH unknown", ready, tenant.SMTPAuthPart(tenant.SMTPAuthUnknown), completed, "", true},
 		{"discovery failed", ready, enabled, failed, "", true},
-		{"mailboxes failed", ready, enabled, done, "not listed", true},
+		{"mailboxes failed", ready, enabled, completed, "not listed", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := tenant.IsPartial(tc.bootstrap, tc.smtpAuth, tc.discovery, tc.mailboxError); got != tc.wantPartial {
-				t.Fatalf("got %v, want %v", got, tc.wantPartial)
+				t.Fatalf("partial is %t, want %t", got, tc.wantPartial)
 			}
 		})
 	}
@@ -184,7 +186,7 @@ func TestSMTPAuthPartDescribesEachState(t *testing.T) {
 		}
 	}
 	if got := tenant.SMTPAuthSkippedPart(); got.Status != "skipped" || !got.Skipped || got.Message == "" {
-		t.Errorf("the skipped part is %+v", got)
+		t.Errorf("got %+v, want a skipped part with a message", got)
 	}
 }
 

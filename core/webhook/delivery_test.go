@@ -12,34 +12,34 @@ import (
 )
 
 func TestTriesFollowTheSchedule(t *testing.T) {
-	want := []time.Duration{
+	wantPauses := []time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
 		10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 	}
 	for _, jitter := range []float64{0, 0.5, 0.999} {
-		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending}
+		delivery := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending}
 		at, pauses := now, []time.Duration(nil)
-		for d.Status == webhook.Pending {
-			d = d.AfterTry(webhook.Response{StatusCode: 500, Duration: time.Second}, at, jitter)
-			if d.Status == webhook.Pending {
-				pauses = append(pauses, d.NextAttemptAt.Sub(at)-time.Second)
-				at = d.NextAttemptAt
+		for delivery.Status == webhook.Pending {
+			delivery = delivery.AfterTry(webhook.Response{StatusCode: 500, Duration: time.Second}, at, jitter)
+			if delivery.Status == webhook.Pending {
+				pauses = append(pauses, delivery.NextAttemptAt.Sub(at)-time.Second)
+				at = delivery.NextAttemptAt
 			}
 		}
-		if d.Status != webhook.Failed || d.Tries != 10 || webhook.MaxTries != 10 || len(d.Attempts) != 10 || len(pauses) != len(want) {
-			t.Fatalf("got %+v, want a failed delivery after 10 tries", d)
+		if delivery.Status != webhook.Failed || delivery.Tries != 10 || webhook.MaxTries != 10 || len(delivery.Attempts) != 10 || len(pauses) != len(wantPauses) {
+			t.Fatalf("got %+v, want a failed delivery after 10 tries", delivery)
 		}
 		for n, pause := range pauses {
-			if pause < want[n] || pause > want[n]*6/5 || jitter == 0 && pause != want[n] {
-				t.Errorf("pause %d with jitter %v: got %s, want %s or up to a fifth more", n, jitter, pause, want[n])
+			if pause < wantPauses[n] || pause > wantPauses[n]*6/5 || jitter == 0 && pause != wantPauses[n] {
+				t.Errorf("pause %d with jitter %v: got %s, want %s or up to a fifth more", n, jitter, pause, wantPauses[n])
 			}
 		}
 	}
 }
 
-func TestResultsOfTries(t *testing.T) {
+func TestAResponseDecidesWhetherADeliveryIsTriedAgain(t *testing.T) {
 	day := 24 * time.Hour
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name       string
 		response   webhook.Response
 		wantStatus webhook.DeliveryStatus
@@ -56,30 +56,30 @@ func TestResultsOfTries(t *testing.T) {
 		{"gone", webhook.Response{StatusCode: 410}, webhook.Failed, 0, "the endpoint answered 410"},
 		{"a final error", webhook.Response{Error: "x", Final: true}, webhook.Failed, 0, "x"},
 	} {
-		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending, NextAttemptAt: now}
-		after := d.AfterTry(c.response, now, 0)
-		if after.Status != c.wantStatus || after.NextAttemptAt.Sub(now) != c.wantPause || after.Attempts[0].Error != c.wantError ||
-			after.Attempts[0].StatusCode != c.response.StatusCode || c.response.IsGone() != (c.name == "gone") {
-			t.Errorf("%s: got %+v, want %s, the pause %s and the error %q", c.name, after, c.wantStatus, c.wantPause, c.wantError)
+		delivery := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending, NextAttemptAt: now}
+		after := delivery.AfterTry(tc.response, now, 0)
+		if after.Status != tc.wantStatus || after.NextAttemptAt.Sub(now) != tc.wantPause || after.Attempts[0].Error != tc.wantError ||
+			after.Attempts[0].StatusCode != tc.response.StatusCode || tc.response.IsGone() != (tc.name == "gone") {
+			t.Errorf("%s: got %+v, want %s, the pause %s and the error %q", tc.name, after, tc.wantStatus, tc.wantPause, tc.wantError)
 		}
 	}
-	if d := (webhook.Delivery{EventType: webhook.TestType, Status: webhook.Pending}).AfterTry(webhook.Response{StatusCode: 500}, now, 0); d.Status != webhook.Failed {
-		t.Errorf("a test is tried again: %+v", d)
+	if delivery := (webhook.Delivery{EventType: webhook.TestType, Status: webhook.Pending}).AfterTry(webhook.Response{StatusCode: 500}, now, 0); delivery.Status != webhook.Failed {
+		t.Errorf("a failed delivery of a test event is %+v, want the status failed after one try", delivery)
 	}
 }
 
-func TestAttemptsAreLimited(t *testing.T) {
-	d := webhook.Delivery{Status: webhook.Pending, EventType: event.DomainAdded}
+func TestADeliveryStoresItsLastFiftyAttempts(t *testing.T) {
+	delivery := webhook.Delivery{Status: webhook.Pending, EventType: event.DomainAdded}
 	for n := range 120 {
-		before := slices.Clone(d.Attempts)
-		next := d.AfterTry(webhook.Response{StatusCode: 500 + n}, now, 0)
-		if !slices.Equal(before, d.Attempts) {
-			t.Fatal("the earlier delivery was changed")
+		before := slices.Clone(delivery.Attempts)
+		next := delivery.AfterTry(webhook.Response{StatusCode: 500 + n}, now, 0)
+		if !slices.Equal(before, delivery.Attempts) {
+			t.Fatal("AfterTry changes the delivery on which it is called")
 		}
-		next.Tries = 0 // a redelivery starts to count again
-		d = next
+		next.Tries = 0 // as in a redelivery, so that the number of tries does not end the delivery
+		delivery = next
 	}
-	if len(d.Attempts) != 50 || d.Attempts[49].StatusCode != 619 || d.Attempts[0].StatusCode != 570 {
-		t.Errorf("%d attempts are stored, want the last 50: %+v", len(d.Attempts), d.Attempts)
+	if len(delivery.Attempts) != 50 || delivery.Attempts[49].StatusCode != 619 || delivery.Attempts[0].StatusCode != 570 {
+		t.Errorf("%d attempts are stored, want the last 50: %+v", len(delivery.Attempts), delivery.Attempts)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/webhook"
 )
 
-func TestStandingOfEndpoints(t *testing.T) {
+func TestStandingDependsOnEarlierAndCurrentTries(t *testing.T) {
 	failing := webhook.Webhook{FailingSince: now}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name           string
 		endpoint       webhook.Webhook
 		responsiveness webhook.Responsiveness
@@ -26,16 +26,16 @@ func TestStandingOfEndpoints(t *testing.T) {
 		{"failing", failing, webhook.Responsiveness{}, webhook.Failing, 1},
 		{"failing, although the last try succeeded", failing, webhook.Responsiveness{Accepted: true}, webhook.Failing, 1},
 	} {
-		if got := c.endpoint.Standing(c.responsiveness); got != c.want || got.MaxParallel() != c.wantConcurrent {
-			t.Errorf("%s: standing %d with %d at once, want %d with %d", c.name, got, got.MaxParallel(), c.want, c.wantConcurrent)
+		if got := tc.endpoint.Standing(tc.responsiveness); got != tc.want || got.MaxParallel() != tc.wantConcurrent {
+			t.Errorf("%s: got the standing %d with %d tries at once, want %d with %d", tc.name, got, got.MaxParallel(), tc.want, tc.wantConcurrent)
 		}
 	}
 }
 
-func TestShareOfSlots(t *testing.T) {
-	for _, c := range []struct{ slots, failing, unproven, proven int }{{1024, 512, 768, 1024}, {8, 4, 6, 8}, {0, 0, 0, 0}} {
-		if failing, unproven, proven := webhook.Failing.MaxSlots(c.slots), webhook.Unproven.MaxSlots(c.slots), webhook.Proven.MaxSlots(c.slots); failing != c.failing || unproven != c.unproven || proven != c.proven {
-			t.Errorf("of %d slots: got %d, %d, %d; want %d, %d, %d", c.slots, failing, unproven, proven, c.failing, c.unproven, c.proven)
+func TestStandingLimitsTheShareOfSlots(t *testing.T) {
+	for _, tc := range []struct{ slots, failing, unproven, proven int }{{1024, 512, 768, 1024}, {8, 4, 6, 8}, {0, 0, 0, 0}} {
+		if failing, unproven, proven := webhook.Failing.MaxSlots(tc.slots), webhook.Unproven.MaxSlots(tc.slots), webhook.Proven.MaxSlots(tc.slots); failing != tc.failing || unproven != tc.unproven || proven != tc.proven {
+			t.Errorf("of %d slots: got %d, %d, %d; want %d, %d, %d", tc.slots, failing, unproven, proven, tc.failing, tc.unproven, tc.proven)
 		}
 	}
 }

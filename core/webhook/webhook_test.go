@@ -19,8 +19,8 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func TestParseTypesAcceptsOnlyKnownTypes(t *testing.T) {
 	for _, names := range [][]string{{"*"}, {"domain.added"}, {"domain.added", "webhook.disabled"}} {
 		types, err := webhook.ParseTypes(names)
-		if back := (webhook.Webhook{Types: types}).TypeNames(); err != nil || !slices.Equal(back, names) {
-			t.Errorf("%q: got %q, %v; want the same names", names, back, err)
+		if typeNames := (webhook.Webhook{Types: types}).TypeNames(); err != nil || !slices.Equal(typeNames, names) {
+			t.Errorf("%q: got %q, %v; want the same names", names, typeNames, err)
 		}
 	}
 	for _, names := range [][]string{nil, {}, {""}, {"domain.*"}, {"*", "domain.added"}, {"domain.added", "domain.added"}, {"webhook.test"}, {"Domain.added"}} {
@@ -32,27 +32,27 @@ func TestParseTypesAcceptsOnlyKnownTypes(t *testing.T) {
 
 func TestWantsSelectsByTypeAndTenant(t *testing.T) {
 	tenantOne, tenantTwo := tenant.GUID("1"), tenant.GUID("2")
-	for _, c := range []struct {
-		w      webhook.Webhook
-		wanted []bool // domain.added of tenantOne, domain.added of tenantTwo, key.created without a tenant
+	for _, tc := range []struct {
+		webhook webhook.Webhook
+		want    []bool // domain.added of tenantOne, domain.added of tenantTwo, key.created without a tenant
 	}{
 		{webhook.Webhook{}, []bool{true, true, true}},
 		{webhook.Webhook{Types: []event.Type{event.DomainAdded}}, []bool{true, true, false}},
 		{webhook.Webhook{Tenants: []tenant.GUID{tenantOne}}, []bool{true, false, false}},
 		{webhook.Webhook{Types: []event.Type{event.KeyCreated}, Tenants: []tenant.GUID{tenantOne}}, []bool{false, false, false}},
 	} {
-		got := []bool{c.w.Wants(event.DomainAdded, tenantOne), c.w.Wants(event.DomainAdded, tenantTwo), c.w.Wants(event.KeyCreated, "")}
-		if !slices.Equal(got, c.wanted) {
-			t.Errorf("%+v: got %v, want %v", c.w, got, c.wanted)
+		got := []bool{tc.webhook.Wants(event.DomainAdded, tenantOne), tc.webhook.Wants(event.DomainAdded, tenantTwo), tc.webhook.Wants(event.KeyCreated, "")}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%+v: got %v, want %v", tc.webhook, got, tc.want)
 		}
 	}
 }
 
 func TestBothSecretsSignDuringARotation(t *testing.T) {
 	secrets := webhook.Secrets{Current: []byte("a")}.Rotate([]byte("b"), time.Hour, now)
-	for at, want := range map[time.Duration]string{0: "ba", time.Hour - 1: "ba", time.Hour: "b"} {
-		if got := string(slices.Concat(secrets.ValidAt(now.Add(at))...)); got != want {
-			t.Errorf("after %s: the secrets are %q, want %q", at, got, want)
+	for elapsed, want := range map[time.Duration]string{0: "ba", time.Hour - 1: "ba", time.Hour: "b"} {
+		if got := string(slices.Concat(secrets.ValidAt(now.Add(elapsed))...)); got != want {
+			t.Errorf("after %s: the secrets are %q, want %q", elapsed, got, want)
 		}
 	}
 	if secrets := secrets.Rotate([]byte("c"), 0, now); string(slices.Concat(secrets.ValidAt(now)...)) != "c" || secrets.Previous != nil {
@@ -61,33 +61,32 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 }
 
 func TestResultsChangeTheWebhook(t *testing.T) {
-	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for name, c := range map[string]struct {
-		before       webhook.Webhook
-		eventType    event.Type
-		status       int
-		at           time.Time
-		failingSince time.Time
-		wantReason   webhook.Reason
+	for name, tc := range map[string]struct {
+		before           webhook.Webhook
+		eventType        event.Type
+		wantStatus       int
+		at               time.Time
+		wantFailingSince time.Time
+		wantReason       webhook.Reason
 	}{
-		"first failure":                              {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 500, start, start, ""},
-		"second failure":                             {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(time.Hour), start, ""},
-		"five days of failures":                      {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(webhook.DisableAfter), start, webhook.ReasonFailing},
-		"a success after five days of failures":      {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 200, start.Add(webhook.DisableAfter), time.Time{}, ""},
-		"a failed test":                              {webhook.Webhook{Status: webhook.Enabled}, webhook.TestType, 500, start, time.Time{}, ""},
-		"a failed test later":                        {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 500, start.Add(webhook.DisableAfter), start, ""},
-		"a test that succeeds":                       {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 200, start, time.Time{}, ""},
-		"the endpoint is gone":                       {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 410, start, start, webhook.ReasonGone},
-		"the endpoint of a disabled webhook is gone": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, start, time.Time{}, ""},
+		"first failure":                              {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 500, now, now, ""},
+		"second failure":                             {webhook.Webhook{Status: webhook.Enabled, FailingSince: now}, event.DomainAdded, 500, now.Add(time.Hour), now, ""},
+		"five days of failures":                      {webhook.Webhook{Status: webhook.Enabled, FailingSince: now}, event.DomainAdded, 500, now.Add(webhook.DisableAfter), now, webhook.ReasonFailing},
+		"a success after five days of failures":      {webhook.Webhook{Status: webhook.Enabled, FailingSince: now}, event.DomainAdded, 200, now.Add(webhook.DisableAfter), time.Time{}, ""},
+		"a failed test":                              {webhook.Webhook{Status: webhook.Enabled}, webhook.TestType, 500, now, time.Time{}, ""},
+		"a failed test later":                        {webhook.Webhook{Status: webhook.Enabled, FailingSince: now}, webhook.TestType, 500, now.Add(webhook.DisableAfter), now, ""},
+		"a test that succeeds":                       {webhook.Webhook{Status: webhook.Enabled, FailingSince: now}, webhook.TestType, 200, now, time.Time{}, ""},
+		"the endpoint is gone":                       {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 410, now, now, webhook.ReasonGone},
+		"the endpoint of a disabled webhook is gone": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, now, time.Time{}, ""},
 	} {
-		r := webhook.Response{StatusCode: c.status}
-		after, reason := c.before.AfterTry(webhook.Delivery{EventType: c.eventType}.AfterTry(r, c.at, 0), r.IsGone())
-		status := c.before.Status
-		if c.wantReason != "" {
-			status = webhook.Disabled
+		response := webhook.Response{StatusCode: tc.status}
+		after, reason := tc.before.AfterTry(webhook.Delivery{EventType: tc.eventType}.AfterTry(response, tc.at, 0), response.IsGone())
+		wantStatus := tc.before.Status
+		if tc.wantReason != "" {
+			wantStatus = webhook.Disabled
 		}
-		if !after.FailingSince.Equal(c.failingSince) || reason != c.wantReason || after.Status != status {
-			t.Errorf("%s: got %s, failing since %v, reason %q; want %s, %v, %q", name, after.Status, after.FailingSince, reason, status, c.failingSince, c.wantReason)
+		if !after.FailingSince.Equal(tc.wantFailingSince) || reason != tc.wantReason || after.Status != wantStatus {
+			t.Errorf("%s: got %s, failing since %v, reason %q; want %s, %v, %q", name, after.Status, after.FailingSince, reason, wantStatus, tc.wantFailingSince, tc.wantReason)
 		}
 	}
 }
