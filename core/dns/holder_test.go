@@ -107,7 +107,7 @@ func access(provider string, standing dns.Standing, servers ...string) dns.Acces
 	return dns.Access{Provider: provider, Standing: standing, Zone: dns.Zone{Name: "a.test", NameServers: servers}}
 }
 
-// withRefusedSettings returns the access of a connection whose settings the provider rejects.
+// withRefusedSettings returns the access of a connection whose settings are rejected.
 func withRefusedSettings(provider, detail string) dns.Access {
 	refused := access(provider, dns.SettingsRefused)
 	refused.Detail = detail
@@ -146,7 +146,7 @@ func TestFindHolderPrefersTheConnectionOfTheZone(t *testing.T) {
 		{"a silent provider comes before a rejected credential", cloudServers, []dns.Access{access("cloudflare", inaccessible), access("cloudflare", rejected), access("cloudflare", silent)}, "cloudflare", silent},
 		{"a rejected credential comes before an idle zone", cloudServers, []dns.Access{inIdleZone(access("cloudflare", accessible), "moved"), access("cloudflare", rejected)}, "cloudflare", rejected},
 		{"a connection to a different provider does not matter", cloudServers, []dns.Access{access("powerdns", silent), access("cloudflare", inaccessible)}, "cloudflare", inaccessible},
-		{"a provider with known name servers does not serve foreign ones", foreignServers, []dns.Access{access("cloudflare", silent), access("cloudflare", rejected)}, "", dns.NoConnection},
+		{"a connection to a provider with different name servers does not matter", foreignServers, []dns.Access{access("cloudflare", silent), access("cloudflare", rejected)}, "", dns.NoConnection},
 		{"a silent provider without patterns may hold the zone", foreignServers, []dns.Access{access("powerdns", silent)}, "", silent},
 		{"a provider without patterns, where the credential has no access to the zone", foreignServers, []dns.Access{access("powerdns", inaccessible)}, "", dns.NoConnection},
 		{"no delegation", nil, []dns.Access{access("powerdns", inaccessible)}, "", dns.NoConnection},

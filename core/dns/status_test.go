@@ -135,7 +135,7 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 	selectors := []dns.RRSet{
 		rrset("selector1._domainkey.a.test", dns.CNAME, target1), rrset("selector2._domainkey.a.test", dns.CNAME, target2),
 	}
-	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.MX, values...)} }
+	mxRecords := func(values ...string) []dns.RRSet { return []dns.RRSet{rrset("a.test", dns.MX, values...)} }
 	for _, tc := range []struct {
 		name                      string
 		offer                     dns.Offer
@@ -143,15 +143,15 @@ func TestReadSoundnessFindsWorkingRecords(t *testing.T) {
 		referenced                map[string][]string
 		wantSPF, wantDKIM, wantMX dns.Soundness
 	}{
-		{"unknown without the platform's records", dns.Offer{}, append(mx("0 "+mxHost), selectors...), nil, dns.SoundnessUnknown, dns.SoundnessUnknown, dns.SoundnessUnknown},
+		{"unknown without the platform's records", dns.Offer{}, append(mxRecords("0 "+mxHost), selectors...), nil, dns.SoundnessUnknown, dns.SoundnessUnknown, dns.SoundnessUnknown},
 		{"no records", platformOffer, nil, nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"both DKIM selectors", platformOffer, selectors, nil, dns.SoundnessWrong, dns.SoundnessRight, dns.SoundnessWrong},
 		{"one DKIM selector of two", platformOffer, selectors[:1], nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"the platform's MX", platformOffer, mx("0 " + mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"another MX host of the platform", platformOffer, mx("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"the platform's MX next to a foreign one", platformOffer, mx("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
-		{"a foreign MX", platformOffer, mx("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
-		{"a null MX", platformOffer, mx("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"the platform's MX", platformOffer, mxRecords("0 " + mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"another MX host of the platform", platformOffer, mxRecords("0 a-test.o-v1.mx.microsoft"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"the platform's MX next to a foreign one", platformOffer, mxRecords("0 mx.other.test", "10 "+mxHost), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessRight},
+		{"a foreign MX", platformOffer, mxRecords("0 mx.other.test"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
+		{"a null MX", platformOffer, mxRecords("0 ."), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF includes the platform", platformOffer, spfRecords("other", "v=spf1 ip4:192.0.2.1 include:spf.protection.outlook.com ~all"), nil, dns.SoundnessRight, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"no SPF record", platformOffer, spfRecords("other"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},
 		{"SPF without the platform", platformOffer, spfRecords("v=spf1 -all"), nil, dns.SoundnessWrong, dns.SoundnessWrong, dns.SoundnessWrong},

@@ -35,18 +35,18 @@ func verifiedDomain() domain.Domain {
 // SPF, DKIM or MX records.
 func readWith(spf, dkim, mx bool) dns.ZoneRead {
 	read := dns.ZoneRead{Domain: "a.test", Zone: "a.test", Complete: true}
-	add := func(name string, recordType dns.Type, value string) {
+	addSet := func(name string, recordType dns.Type, value string) {
 		read.Sets = append(read.Sets, dns.RRSet{Name: name, Type: recordType, Values: []string{value}})
 	}
 	if spf {
-		add("a.test", dns.TXT, platformSPF)
+		addSet("a.test", dns.TXT, platformSPF)
 	}
 	if dkim {
-		add("selector1._domainkey.a.test", dns.CNAME, "selector1.keys.test")
-		add("selector2._domainkey.a.test", dns.CNAME, "selector2.keys.test")
+		addSet("selector1._domainkey.a.test", dns.CNAME, "selector1.keys.test")
+		addSet("selector2._domainkey.a.test", dns.CNAME, "selector2.keys.test")
 	}
 	if mx {
-		add("a.test", dns.MX, "0 "+platformMX)
+		addSet("a.test", dns.MX, "0 "+platformMX)
 	}
 	return read
 }
@@ -80,15 +80,15 @@ func TestDriftNeedsAnEarlierCorrectRecord(t *testing.T) {
 		{"records that the platform has not specified", unspecified, []dns.ZoneRead{readWith(true, true, true), readWith(false, true, false)}, domain.Health{EverCorrect: allDrifts[1:2]}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := tc.domain
+			afterReads := tc.domain
 			for i, read := range tc.reads {
-				d = d.WithRead(read, time.Unix(int64(i+1), 0), &dns.PlatformHosts{})
+				afterReads = afterReads.WithRead(read, time.Unix(int64(i+1), 0), &dns.PlatformHosts{})
 			}
-			if diff := cmp.Diff(tc.want, d.Health); diff != "" {
+			if diff := cmp.Diff(tc.want, afterReads.Health); diff != "" {
 				t.Fatal(diff)
 			}
-			if !d.CheckedAt.Equal(time.Unix(int64(len(tc.reads)), 0)) {
-				t.Fatalf("CheckedAt is %s, want the time of the last read", d.CheckedAt)
+			if !afterReads.CheckedAt.Equal(time.Unix(int64(len(tc.reads)), 0)) {
+				t.Fatalf("CheckedAt is %s, want the time of the last read", afterReads.CheckedAt)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 // and is not correct in the last reliable read.
 func TestDriftFollowsTheReliableReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := verifiedDomain()
+		afterReads := verifiedDomain()
 		var everCorrect, lastCorrect [3]bool
 		for i := range rapid.IntRange(1, 12).Draw(t, "reads") {
 			correct := [3]bool{rapid.Bool().Draw(t, "spf"), rapid.Bool().Draw(t, "dkim"), rapid.Bool().Draw(t, "mx")}
@@ -119,7 +119,7 @@ func TestDriftFollowsTheReliableReads(t *testing.T) {
 					everCorrect[kindIndex] = everCorrect[kindIndex] || correct[kindIndex]
 				}
 			}
-			d = d.WithRead(read, time.Unix(int64(i), 0), &dns.PlatformHosts{})
+			afterReads = afterReads.WithRead(read, time.Unix(int64(i), 0), &dns.PlatformHosts{})
 		}
 		var want domain.Health
 		for kindIndex, kind := range domain.Drifts {
@@ -130,7 +130,7 @@ func TestDriftFollowsTheReliableReads(t *testing.T) {
 				want.Drifted = append(want.Drifted, kind)
 			}
 		}
-		if diff := cmp.Diff(want, d.Health); diff != "" {
+		if diff := cmp.Diff(want, afterReads.Health); diff != "" {
 			t.Fatal(diff)
 		}
 	})

@@ -82,11 +82,11 @@ func permute(n int, visit func([]int)) {
 }
 
 func TestUnverifiedDomainLosesMailAndSigning(t *testing.T) {
-	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIMEnabled: true, Signing: dns.Signing{Enabled: true}}
+	verified := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIMEnabled: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
 	readAt := time.Unix(9, 0)
 	want.Observed = domain.Observed{State: readAt, Verified: readAt, Mail: readAt, Signing: readAt, Change: readAt}
-	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{Default: true}, readAt))); diff != "" {
+	if diff := cmp.Diff(want, verified.Merge(verified.WithPlatformState(domain.Platform{Default: true}, readAt))); diff != "" {
 		t.Fatalf("a domain that is unverified (-want +got):\n%s", diff)
 	}
 }
@@ -96,17 +96,17 @@ func TestUnverifiedDomainLosesMailAndSigning(t *testing.T) {
 // still sets Observed.Change, because the domain may have been removed and added again.
 func TestLaggingReadDoesNotUnverifyADomain(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
-	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
-	d.Observed.Verified = observation.HeldUntil(verifiedAt)
-	d.MailReady, d.Observed.Mail = true, verifiedAt
+	verified := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
+	verified.Observed.Verified = observation.HeldUntil(verifiedAt)
+	verified.MailReady, verified.Observed.Mail = true, verifiedAt
 	readAt := verifiedAt.Add(time.Minute)
-	want := d
+	want := verified
 	want.Observed.State, want.Observed.Change = readAt, readAt
-	if diff := cmp.Diff(want, d.Merge(d.WithPlatformState(domain.Platform{}, readAt))); diff != "" {
+	if diff := cmp.Diff(want, verified.Merge(verified.WithPlatformState(domain.Platform{}, readAt))); diff != "" {
 		t.Fatalf("a minute later (-want +got):\n%s", diff)
 	}
 	afterLag := verifiedAt.Add(observation.ReplicaLag)
-	if got := d.Merge(d.WithPlatformState(domain.Platform{}, afterLag)); got.Verified || got.MailReady {
+	if got := verified.Merge(verified.WithPlatformState(domain.Platform{}, afterLag)); got.Verified || got.MailReady {
 		t.Fatalf("ReplicaLag after the verification the domain is still verified or ready for mail: %+v", got)
 	}
 }
@@ -144,25 +144,25 @@ func TestLaggingReadDoesNotRemoveServiceRecords(t *testing.T) {
 
 func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	verifiedAt := time.Unix(1000, 0)
-	d := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
-	if missed, gone := d.AfterMiss(verifiedAt.Add(-1)); gone || !missed.MissingSince.IsZero() {
+	stored := domain.Domain{Name: "a.test"}.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)
+	if missed, gone := stored.AfterMiss(verifiedAt.Add(-1)); gone || !missed.MissingSince.IsZero() {
 		t.Fatalf("a miss before the verification counts: %+v", missed)
 	}
 	firstMiss := verifiedAt.Add(time.Minute)
-	d, gone := d.AfterMiss(firstMiss)
-	if gone || !d.MissingSince.Equal(firstMiss) {
-		t.Fatalf("the first miss: gone is %t in %+v, want a missing domain that is not gone", gone, d)
+	stored, gone := stored.AfterMiss(firstMiss)
+	if gone || !stored.MissingSince.Equal(firstMiss) {
+		t.Fatalf("the first miss: gone is %t in %+v, want a missing domain that is not gone", gone, stored)
 	}
-	if _, gone := d.AfterMiss(firstMiss.Add(time.Minute)); gone {
+	if _, gone := stored.AfterMiss(firstMiss.Add(time.Minute)); gone {
 		t.Fatal("the domain is gone a minute after the first miss, want it only missing")
 	}
-	if _, gone := d.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
+	if _, gone := stored.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("the domain is not gone after a second miss ReplicaLag after the first")
 	}
-	if stale := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)); !stale.MissingSince.Equal(firstMiss) {
+	if stale := stored.Merge(stored.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)); !stale.MissingSince.Equal(firstMiss) {
 		t.Fatal("a list older than the miss ends the miss")
 	}
-	if found := d.Merge(d.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(1))); !found.MissingSince.IsZero() {
+	if found := stored.Merge(stored.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(1))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
 	}
 }

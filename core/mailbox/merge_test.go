@@ -47,22 +47,22 @@ func TestCompletedCreationIsFinal(t *testing.T) {
 
 func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
 	createdAt := time.Unix(1000, 0)
-	m := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: createdAt}}
-	if missed, gone := m.AfterMiss(createdAt.Add(-1)); gone || missed != m {
+	stored := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: createdAt}}
+	if missed, gone := stored.AfterMiss(createdAt.Add(-1)); gone || missed != stored {
 		t.Fatalf("a miss before the creation counts: %+v", missed)
 	}
 	firstMiss := createdAt.Add(time.Minute)
-	m, gone := m.AfterMiss(firstMiss)
-	if gone || !m.MissingSince.Equal(firstMiss) {
-		t.Fatalf("the first miss: gone is %t in %+v, want a missing mailbox that is not gone", gone, m)
+	stored, gone := stored.AfterMiss(firstMiss)
+	if gone || !stored.MissingSince.Equal(firstMiss) {
+		t.Fatalf("the first miss: gone is %t in %+v, want a missing mailbox that is not gone", gone, stored)
 	}
-	if m, gone = m.AfterMiss(firstMiss.Add(time.Minute)); gone || !m.MissingSince.Equal(firstMiss) {
-		t.Fatalf("the second miss a minute later: gone is %t in %+v, want a mailbox that is missing since the first", gone, m)
+	if stored, gone = stored.AfterMiss(firstMiss.Add(time.Minute)); gone || !stored.MissingSince.Equal(firstMiss) {
+		t.Fatalf("the second miss a minute later: gone is %t in %+v, want a mailbox that is missing since the first miss", gone, stored)
 	}
-	if found := m.Merge(m.WithPlatformState(mailbox.Platform{}, firstMiss.Add(2*time.Minute))); !found.MissingSince.IsZero() {
+	if found := stored.Merge(stored.WithPlatformState(mailbox.Platform{}, firstMiss.Add(2*time.Minute))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
 	}
-	if _, gone = m.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
+	if _, gone = stored.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("the mailbox is not gone after a miss ReplicaLag after the first")
 	}
 }

@@ -22,7 +22,7 @@ func TestDecodeReversesEncode(t *testing.T) {
 	})
 }
 
-func TestDecodeRefusesTextsThatAreNotItsCursors(t *testing.T) {
+func TestDecodeRefusesForeignAndDamagedCursors(t *testing.T) {
 	cursor := page.Cursor("019a52d0").Encode("keys")
 	damaged := []byte(cursor)
 	damaged[4] ^= 1

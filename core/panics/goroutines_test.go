@@ -38,8 +38,9 @@ var unguarded = map[string]string{
 	"plugins/wire/runner.go":                      "the goroutine waits for the end of a process and then closes its files",
 }
 
-// startingNames are functions and types of the standard library that start goroutines.
-var startingNames = map[string]string{"context": "AfterFunc", "sync": "WaitGroup", "time": "AfterFunc"}
+// starterOfPackage has, for packages of the standard library, the function or type that starts
+// goroutines.
+var starterOfPackage = map[string]string{"context": "AfterFunc", "sync": "WaitGroup", "time": "AfterFunc"}
 
 // goroutineStarts returns the positions in a file that start a goroutine without this package.
 func goroutineStarts(t *testing.T, path string, source any) []token.Position {
@@ -50,19 +51,19 @@ func goroutineStarts(t *testing.T, path string, source any) []token.Position {
 		t.Fatal(err)
 	}
 	var positions []token.Position
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(file, func(node ast.Node) bool {
 		found := false
-		switch n := n.(type) {
+		switch node := node.(type) {
 		case *ast.GoStmt:
 			found = true
 		case *ast.ImportSpec:
-			found = n.Path.Value == `"golang.org/x/sync/errgroup"`
+			found = node.Path.Value == `"golang.org/x/sync/errgroup"`
 		case *ast.SelectorExpr:
-			pkg, ok := n.X.(*ast.Ident)
-			found = ok && startingNames[pkg.Name] == n.Sel.Name
+			pkg, ok := node.X.(*ast.Ident)
+			found = ok && starterOfPackage[pkg.Name] == node.Sel.Name
 		}
 		if found {
-			positions = append(positions, files.Position(n.Pos()))
+			positions = append(positions, files.Position(node.Pos()))
 		}
 		return true
 	})

@@ -45,7 +45,7 @@ func TestRunStatusSummarizesTheJobs(t *testing.T) {
 }
 
 func TestRunTimesSpanTheJobs(t *testing.T) {
-	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
+	minutesAfterStart := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
 	firstJob, secondJob := newJob(), newJob()
 	run := Run{ID: "run", TotalDomains: 2, CreatedAt: start}
 	want := run
@@ -53,14 +53,14 @@ func TestRunTimesSpanTheJobs(t *testing.T) {
 	if diff := cmp.Diff(want, run.With([]Job{firstJob, secondJob})); diff != "" {
 		t.Errorf("new jobs (-want +got):\n%s", diff)
 	}
-	firstJob.Status, firstJob.StartedAt, firstJob.EndedAt, firstJob.UpdatedAt = Completed, at(2), at(5), at(5)
-	secondJob.Status, secondJob.StartedAt, secondJob.UpdatedAt = Waiting, at(1), at(4)
-	want.Status, want.StartedAt, want.UpdatedAt = Running, at(1), at(5)
+	firstJob.Status, firstJob.StartedAt, firstJob.EndedAt, firstJob.UpdatedAt = Completed, minutesAfterStart(2), minutesAfterStart(5), minutesAfterStart(5)
+	secondJob.Status, secondJob.StartedAt, secondJob.UpdatedAt = Waiting, minutesAfterStart(1), minutesAfterStart(4)
+	want.Status, want.StartedAt, want.UpdatedAt = Running, minutesAfterStart(1), minutesAfterStart(5)
 	if diff := cmp.Diff(want, run.With([]Job{firstJob, secondJob})); diff != "" {
 		t.Errorf("one of two jobs ended (-want +got):\n%s", diff)
 	}
-	secondJob.Status, secondJob.EndedAt = Failed, at(3)
-	want.Status, want.CompletedAt = Failed, at(5)
+	secondJob.Status, secondJob.EndedAt = Failed, minutesAfterStart(3)
+	want.Status, want.CompletedAt = Failed, minutesAfterStart(5)
 	if diff := cmp.Diff(want, run.With([]Job{firstJob, secondJob})); diff != "" {
 		t.Errorf("both jobs ended (-want +got):\n%s", diff)
 	}

@@ -160,7 +160,7 @@ func TestCountsMatchLateTrace(t *testing.T) {
 
 func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 	at := func(minute int) time.Time { return noon.Add(time.Duration(minute) * time.Minute) }
-	r := sendlimit.Reading{From: noon, To: at(60), Sent: []sendlimit.Sent{
+	reading := sendlimit.Reading{From: noon, To: at(60), Sent: []sendlimit.Sent{
 		{Message: "3", Sender: "Ada@a.test", At: at(30)},
 		{Message: "1", Sender: "ada@a.test", At: at(10)},
 		{Message: "1", Sender: "ada@a.test", At: at(11)}, // the row of a second recipient
@@ -179,7 +179,7 @@ func TestExceededAtIsTheTimeOfTheFirstExcessMessage(t *testing.T) {
 		{"limit 2", 2, at(30)},
 		{"not exceeded", 3, time.Time{}},
 	} {
-		got, exceeded := r.ExceededAt("ada@a.test", tc.limit, today)
+		got, exceeded := reading.ExceededAt("ada@a.test", tc.limit, today)
 		if !got.Equal(tc.want) || exceeded == tc.want.IsZero() {
 			t.Errorf("%s: got %s, %t; want %s", tc.name, got, exceeded, tc.want)
 		}

@@ -52,7 +52,7 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 	newRule := createdRule
 	newRule.ID = "r2"
 	existingPolicy := sendlimit.Policy{PerDay: 5, RuleID: "r", UpdatedAt: noon}
-	later := noon.Add(time.Hour)
+	changedAt := noon.Add(time.Hour)
 	for _, tc := range []struct {
 		name   string
 		before sendlimit.Policy
@@ -70,12 +70,12 @@ func TestPolicyWithTellsNewFromChanged(t *testing.T) {
 		{"a rule that a concurrent call has stored", existingPolicy, 5, createdRule, sendlimit.Unchanged},
 		{"a rule that a concurrent call has stored with a different limit", existingPolicy, 6, createdRule, sendlimit.Updated},
 	} {
-		p, got := tc.before.With(tc.perDay, tc.rule, later)
-		if got != tc.want || p.PerDay != tc.perDay || p.RuleID != tc.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(later) {
+		p, got := tc.before.With(tc.perDay, tc.rule, changedAt)
+		if got != tc.want || p.PerDay != tc.perDay || p.RuleID != tc.rule.ID || (got == sendlimit.Unchanged) == p.UpdatedAt.Equal(changedAt) {
 			t.Errorf("%s: got %s, %+v; want %s", tc.name, got, p, tc.want)
 		}
 	}
-	if kept, _ := existingPolicy.With(6, sendlimit.Rule{}, later); kept.RuleID != "r" {
+	if kept, _ := existingPolicy.With(6, sendlimit.Rule{}, changedAt); kept.RuleID != "r" {
 		t.Errorf("without a rule: got %+v, want the stored RuleID", kept)
 	}
 }

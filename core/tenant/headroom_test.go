@@ -12,22 +12,22 @@ import (
 )
 
 func TestHeadroomSubtractsTheMessagesOfTheDay(t *testing.T) {
-	at := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	licensesAt := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		name    string
 		sending tenant.Sending
 		want    *tenant.Headroom
 	}{
 		{"licences never read", tenant.Sending{SentToday: 7}, nil},
-		{"the platform publishes no limit", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: at, SentToday: 7}, nil},
-		{"nothing sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 10000}, LicensesAt: at},
-			&tenant.Headroom{Limit: 10000, Remaining: 10000, Licenses: 1, LicensesAt: at}},
-		{"some sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 25, RecipientLimit: 14259}, LicensesAt: at, SentToday: 900, CountedAt: at.Add(time.Hour)},
-			&tenant.Headroom{Limit: 14259, Sent: 900, CountedAt: at.Add(time.Hour), Remaining: 13359, Percent: 6.3, Licenses: 25, LicensesAt: at}},
-		{"near the limit of a trial", tenant.Sending{Licenses: tenant.Licenses{Trial: 25, RecipientLimit: 5000}, LicensesAt: at, SentToday: 4987},
-			&tenant.Headroom{Limit: 5000, Sent: 4987, Remaining: 13, Percent: 99.7, LicensesAt: at}},
-		{"above the limit nothing remains", tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: 5000}, LicensesAt: at, SentToday: 5200},
-			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, LicensesAt: at}},
+		{"the platform publishes no limit", tenant.Sending{Licenses: tenant.Licenses{Paid: 1}, LicensesAt: licensesAt, SentToday: 7}, nil},
+		{"nothing sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 1, RecipientLimit: 10000}, LicensesAt: licensesAt},
+			&tenant.Headroom{Limit: 10000, Remaining: 10000, Licenses: 1, LicensesAt: licensesAt}},
+		{"some sent", tenant.Sending{Licenses: tenant.Licenses{Paid: 25, RecipientLimit: 14259}, LicensesAt: licensesAt, SentToday: 900, CountedAt: licensesAt.Add(time.Hour)},
+			&tenant.Headroom{Limit: 14259, Sent: 900, CountedAt: licensesAt.Add(time.Hour), Remaining: 13359, Percent: 6.3, Licenses: 25, LicensesAt: licensesAt}},
+		{"near the limit of a trial", tenant.Sending{Licenses: tenant.Licenses{Trial: 25, RecipientLimit: 5000}, LicensesAt: licensesAt, SentToday: 4987},
+			&tenant.Headroom{Limit: 5000, Sent: 4987, Remaining: 13, Percent: 99.7, LicensesAt: licensesAt}},
+		{"above the limit nothing remains", tenant.Sending{Licenses: tenant.Licenses{RecipientLimit: 5000}, LicensesAt: licensesAt, SentToday: 5200},
+			&tenant.Headroom{Limit: 5000, Sent: 5200, Percent: 104, LicensesAt: licensesAt}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := tc.sending.Headroom()

@@ -64,7 +64,7 @@ func TestResultsChangeTheWebhook(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before           webhook.Webhook
 		eventType        event.Type
-		wantStatus       int
+		statusCode       int
 		at               time.Time
 		wantFailingSince time.Time
 		wantReason       webhook.Reason
@@ -79,7 +79,7 @@ func TestResultsChangeTheWebhook(t *testing.T) {
 		"the endpoint is gone":                       {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 410, now, now, webhook.ReasonGone},
 		"the endpoint of a disabled webhook is gone": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, now, time.Time{}, ""},
 	} {
-		response := webhook.Response{StatusCode: tc.status}
+		response := webhook.Response{StatusCode: tc.statusCode}
 		after, reason := tc.before.AfterTry(webhook.Delivery{EventType: tc.eventType}.AfterTry(response, tc.at, 0), response.IsGone())
 		wantStatus := tc.before.Status
 		if tc.wantReason != "" {
