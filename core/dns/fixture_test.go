@@ -110,7 +110,7 @@ func (c planCase) run(t *testing.T, platformOffer dns.Offer, domain string, purp
 		}
 	}
 	if len(got.Reason.Explain()) < 20 {
-		t.Errorf("the explanation of %s is missing or too short: %q", got.Reason, got.Reason.Explain())
+		t.Errorf("the reason %s is explained by %q, want at least 20 characters", got.Reason, got.Reason.Explain())
 	}
 }
 

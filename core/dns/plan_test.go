@@ -115,7 +115,7 @@ func TestPlanSurvivesJSON(t *testing.T) {
 		t.Error(diff)
 	}
 	if decoded.Hash() != plan.Hash() || decoded.SafeToApply() {
-		t.Error("the decoded plan has a different hash or is safe to apply")
+		t.Errorf("the decoded plan has a different hash, or is safe to apply despite a conflict: %+v", decoded)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestPlanEndsProxyingOfSelectors(t *testing.T) {
 		t.Errorf("after the write, the outstanding changes are %+v, %v, want none", outstanding, err)
 	}
 	if plan.VisibleIn(publicPlan) {
-		t.Error("the plan is visible while the servers return addresses in place of the selector")
+		t.Error("VisibleIn returns true while the servers return addresses in place of the selector's CNAME")
 	}
 	var published []dns.RRSet
 	for _, c := range plan.Changes {
@@ -284,7 +284,7 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 		t.Errorf("selector 1 is not flattened in the answers or not present in the provider's list: %+v, %+v", planOfAnswers.Items, planOfRecords.Items)
 	}
 	if planOfAnswers.Hash() != planOfRecords.Hash() {
-		t.Error("flattening and wildcards look like a change of the zone")
+		t.Error("the plans of the answers and of the provider's list have different hashes, although only flattening and wildcards differ")
 	}
 	if diff := cmp.Diff(planOfAnswers.Changes, planOfRecords.Changes); diff != "" {
 		t.Error(diff)
@@ -294,7 +294,7 @@ func TestPlanUsesProviderRecords(t *testing.T) {
 		t.Errorf("a published CNAME: got %+v, want the reason cname_at_domain", got)
 	}
 	if len(providerRecords) != 3 || providerRecords[0].Type != dns.CNAME {
-		t.Error("WithProviderRecords changed the provider's list")
+		t.Errorf("WithProviderRecords changes the list that it is passed: %+v", providerRecords)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestZoneErrorsAreRecognizedWhenWrapped(t *testing.T) {
 		changed, noZone, overlapped := dns.IsChanged(wrapped), dns.IsNoZone(wrapped), dns.IsOverlapped(wrapped)
 		changedNothing := outcome.ChangedNothing(wrapped)
 		if changed != (name == "changed") || noZone != (name == "no zone") || overlapped != (name == "overlapped") || changedNothing != (name != "overlapped") {
-			t.Errorf("%s: IsChanged %t, IsNoZone %t, IsOverlapped %t, ChangedNothing %t", name, changed, noZone, overlapped, changedNothing)
+			t.Errorf("%s: IsChanged %t, IsNoZone %t, IsOverlapped %t, ChangedNothing %t; want only the function of this error, and ChangedNothing except for overlapped", name, changed, noZone, overlapped, changedNothing)
 		}
 	}
 	accessDenied := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied}

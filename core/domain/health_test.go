@@ -98,7 +98,7 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 	d := verifiedDomain().WithRead(readWith(true, true, true), time.Unix(1, 0), &dns.PlatformHosts{})
 	after := d.WithRead(unreliable(readWith(false, false, false)), time.Unix(2, 0), &dns.PlatformHosts{})
 	if after.Status != d.Status || after.Status.SPF != platformSPF || after.Status.DKIM != dns.DKIMHealthy || after.Status.MX != platformMX+"." {
-		t.Fatalf("an unreliable read changes the status, or the status was wrong before: %+v, then %+v", d.Status, after.Status)
+		t.Fatalf("got the status %+v, after an unreliable read %+v; want the published records in both", d.Status, after.Status)
 	}
 }
 

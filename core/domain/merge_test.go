@@ -160,10 +160,10 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 		t.Fatal("the domain is not gone after a second miss ReplicaLag after the first")
 	}
 	if stale := stored.Merge(stored.WithPlatformState(domain.Platform{Verified: true}, verifiedAt)); !stale.MissingSince.Equal(firstMiss) {
-		t.Fatal("a list older than the miss ends the miss")
+		t.Fatalf("after a list older than the miss: missing since %s, want %s", stale.MissingSince, firstMiss)
 	}
 	if found := stored.Merge(stored.WithPlatformState(domain.Platform{Verified: true}, firstMiss.Add(1))); !found.MissingSince.IsZero() {
-		t.Fatal("a newer list does not end the miss")
+		t.Fatalf("after a list newer than the miss: missing since %s, want not missing", found.MissingSince)
 	}
 }
 

@@ -84,7 +84,7 @@ func TestErrorOfHidesUnpublishedErrors(t *testing.T) {
 			&fault.Error{Code: fault.ProviderUnavailable, Detail: "down", RetryAfter: time.Second},
 		},
 		{
-			"any other error has no detail", fmt.Errorf("select: %w", internal),
+			"the text of any other error is hidden", fmt.Errorf("select: %w", internal),
 			&fault.Error{Code: fault.InternalError, Detail: "the service failed unexpectedly"},
 		},
 	} {
@@ -99,7 +99,7 @@ func TestErrorOfHidesUnpublishedErrors(t *testing.T) {
 func TestErrorMatchesItsCode(t *testing.T) {
 	err := fmt.Errorf("load: %w", fault.DomainNotFound.With("none"))
 	if !errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
-		t.Fatalf("%v does not match its code, or matches a different one", err)
+		t.Fatalf("%v does not match domain_not_found, or matches tenant_not_found", err)
 	}
 	if got := fault.DomainNotFound.With("none").Error(); got != "domain_not_found: none" {
 		t.Fatalf("got %q, want the code and the detail", got)

@@ -77,7 +77,7 @@ func TestRequestTextDistinguishesRequests(t *testing.T) {
 	withOtherCase := original
 	withOtherCase.Path = "/v1/tenants/AAAAAAAA-0000-4000-8000-00000000000a/domains"
 	if !bytes.Equal(original.Text(), withOtherCase.Text()) {
-		t.Error("the case of an id makes a different request")
+		t.Error("requests whose ids differ only in letter case have different texts")
 	}
 	for name, change := range map[string]func(*Request){
 		"method":                      func(r *Request) { r.Method = "PATCH" },

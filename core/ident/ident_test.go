@@ -55,7 +55,7 @@ func TestNewIDsSortByTime(t *testing.T) {
 		at := time.UnixMilli(rapid.Int64Range(0, 1<<47).Draw(t, "ms"))
 		earlier, later := ident.New(at, drawEntropy("one")), ident.New(at.Add(time.Millisecond), drawEntropy("two"))
 		if earlier >= later {
-			t.Fatalf("%s sorts after %s", earlier, later)
+			t.Fatalf("the earlier id %s sorts after the later id %s", earlier, later)
 		}
 		if parsed, ok := ident.Parse(earlier); !ok || parsed != earlier || earlier[14] != '7' || !strings.ContainsRune("89ab", rune(earlier[19])) {
 			t.Fatalf("%s is not a UUIDv7", earlier)

@@ -137,7 +137,7 @@ func TestASecondReconcileChangesNothing(t *testing.T) {
 				t.Fatalf("a different integration holds the mailbox, but the connection becomes %s", got.Status)
 			}
 			if !eligible.HeldElsewhere && account.State == integration.AccountConnected && got.Status != connected || got.Status == disconnected && changed && account.Exists() {
-				t.Fatalf("the connection does not follow the account: %+v, %+v", account, got)
+				t.Fatalf("the account %+v leads to the connection %+v, want connected for a connected account, and disconnected only without an account", account, got)
 			}
 			if got.ID == "" {
 				continue

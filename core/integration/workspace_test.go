@@ -66,10 +66,10 @@ func TestChooseStaysWithinReach(t *testing.T) {
 			return
 		}
 		if len(ids) > 1 && (requested == "" || reach.SelectedWorkspaceOnly) || requested != "" && got.ID != requested {
-			t.Fatalf("Choose returns %q for the request %q and the workspaces %v", got.ID, requested, ids)
+			t.Fatalf("Choose returns %q for the request %q and the workspaces %v, want an error", got.ID, requested, ids)
 		}
 		if !slices.Contains(ids, got.ID) {
-			t.Fatalf("%q is not in %v", got.ID, ids)
+			t.Fatalf("Choose returns %q, which is not one of the workspaces %v", got.ID, ids)
 		}
 	})
 }

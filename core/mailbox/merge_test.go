@@ -60,7 +60,7 @@ func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
 		t.Fatalf("the second miss a minute later: gone is %t in %+v, want a mailbox that is missing since the first miss", gone, stored)
 	}
 	if found := stored.Merge(stored.WithPlatformState(mailbox.Platform{}, firstMiss.Add(2*time.Minute))); !found.MissingSince.IsZero() {
-		t.Fatal("a newer list does not end the miss")
+		t.Fatalf("after a list newer than the miss: missing since %s, want not missing", found.MissingSince)
 	}
 	if _, gone = stored.AfterMiss(firstMiss.Add(observation.ReplicaLag)); !gone {
 		t.Fatal("the mailbox is not gone after a miss ReplicaLag after the first")

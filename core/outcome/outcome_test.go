@@ -45,7 +45,7 @@ func TestUnwrapReturnsPublishedError(t *testing.T) {
 func TestOtherErrorsHaveNoKnownOutcome(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, errors.New("plugin died")} {
 		if outcome.KindOf(err) != 0 || outcome.ChangedNothing(err) {
-			t.Errorf("%v counts as a provider's answer", err)
+			t.Errorf("%v: got the kind %s and ChangedNothing %t, want no kind and false", err, outcome.KindOf(err), outcome.ChangedNothing(err))
 		}
 	}
 	if outcome.KindOf(nil) != 0 {

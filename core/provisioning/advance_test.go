@@ -281,7 +281,7 @@ func TestJobThatKillsItsWorkersFails(t *testing.T) {
 		}
 	}
 	if advanced, _ := DefaultRetryPolicy.Advance(job, observationNamed(t, "unchanged"), at(start)); advanced.Faults != 0 {
-		t.Errorf("a finished step leaves %d faults", advanced.Faults)
+		t.Errorf("after a step that succeeded: got %d faults, want 0", advanced.Faults)
 	}
 	ended, step := DefaultRetryPolicy.BeginAttempt(job, start)
 	if ended.Status != Failed || step != None || ended.Message != messageFaults || !ended.EndedAt.Equal(start) {
@@ -296,14 +296,14 @@ func TestReadResetsProgress(t *testing.T) {
 	job, _ = DefaultRetryPolicy.BeginAttempt(job, start)
 	job.UnreliableSince = start.Add(-59 * time.Minute)
 	if got, _ := DefaultRetryPolicy.Advance(job, Observation{Zone: zoneWithChanges, Ready: true}, at(start)); !got.UnreliableSince.IsZero() {
-		t.Error("a reliable read did not reset UnreliableSince")
+		t.Errorf("after a reliable read in the step Apply: UnreliableSince is %s, want the zero time", got.UnreliableSince)
 	}
 	job = afterObservations(t, newJob(), append(toRead[:2:2], "unchanged and shown", "not shown")...)
 	if !job.VisibleSince.IsZero() {
 		t.Errorf("VisibleSince is %s after a read without the records, want the zero time", job.VisibleSince)
 	}
 	if job = afterObservations(t, job, "unchanged and shown"); job.Stage != StagePropagation {
-		t.Error("the job left the stage after one read with the records")
+		t.Errorf("after one read with the records: the job is in %s, want %s", job.Stage, StagePropagation)
 	}
 }
 
@@ -326,23 +326,23 @@ func TestStageResetsProgress(t *testing.T) {
 	}
 	got, _ := DefaultRetryPolicy.Advance(jobWithProgress(toMail), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.OutageTime != 0 || !got.OutageSince.IsZero() || !got.VisibleSince.IsZero() || !got.UnreliableSince.IsZero() || !got.StageSince.Equal(start.Add(time.Minute)) {
-		t.Errorf("a new stage keeps progress of the earlier stage: %+v", got.Progress)
+		t.Errorf("in a new stage: got the progress %+v, want the progress of the earlier stage reset", got.Progress)
 	}
 	// An outage that began in the future, by clock skew, counts as no time.
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toVerify), observationNamed(t, "platform ready"), at(start.Add(time.Minute)))
 	if got.Attempt != 0 || got.OutageTime != time.Hour || !got.OutageSince.IsZero() || !got.VisibleSince.IsZero() || !got.UnreliableSince.IsZero() {
-		t.Errorf("a new step keeps progress of the earlier step, or loses OutageTime: %+v", got.Progress)
+		t.Errorf("in a new step of the stage: got the progress %+v, want OutageTime kept, and the attempts, the outage and the reads reset", got.Progress)
 	}
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(toValidate), observationNamed(t, "unchanged"), at(start.Add(time.Minute)))
 	if !got.UnreliableSince.IsZero() {
-		t.Error("a reliable read does not reset UnreliableSince")
+		t.Errorf("after a reliable read in the step Validate: UnreliableSince is %s, want the zero time", got.UnreliableSince)
 	}
 	got, _ = DefaultRetryPolicy.Advance(jobWithProgress(nil), observationNamed(t, "unreliable"), at(start.Add(-time.Minute)))
 	if !got.UnreliableSince.Equal(start.Add(-time.Minute)) {
 		t.Errorf("UnreliableSince is %s, want the time of the read, because it was in the future", got.UnreliableSince)
 	}
-	if again, _ := DefaultRetryPolicy.BeginAttempt(got, start.Add(time.Hour)); !again.StartedAt.Equal(start) {
-		t.Errorf("StartedAt changes to %s, want %s", again.StartedAt, start)
+	if laterAttempt, _ := DefaultRetryPolicy.BeginAttempt(got, start.Add(time.Hour)); !laterAttempt.StartedAt.Equal(start) {
+		t.Errorf("StartedAt changes to %s, want %s", laterAttempt.StartedAt, start)
 	}
 }
 

@@ -151,6 +151,6 @@ func TestDocsStateTheRetryPolicy(t *testing.T) {
 		}
 	}
 	if DefaultRetryPolicy != (RetryPolicy{15 * time.Second, 15 * time.Minute, 10 * time.Second, time.Hour, time.Hour, 48 * time.Hour, false}) {
-		t.Error("the retry policy changed: change the page and this test with it")
+		t.Errorf("DefaultRetryPolicy is %+v: change the page and this test with it", DefaultRetryPolicy)
 	}
 }

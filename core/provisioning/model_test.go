@@ -120,7 +120,7 @@ func (s *simulation) checkDecision(t *rapid.T, step Step) {
 		}
 	case Completed, Failed:
 		if job.EndedAt.IsZero() || job.Next != None || (job.Status == Completed) != (job.Stage == StageDone) {
-			t.Fatalf("the job ends in a wrong state: %+v", job)
+			t.Fatalf("the job ended as %+v, want EndedAt, no next step, and the stage done only if it is completed", job)
 		}
 	default:
 		t.Fatalf("a step results in the status %s, which no step can have", job.Status)

@@ -121,16 +121,16 @@ func TestTakeCountsFromTheEarlierAcceptance(t *testing.T) {
 		t.Errorf("within the window: got %+v, want a refusal with RetryIn 1", verdict)
 	}
 	if verdict, _ := log.Take(bucket, 12, 12); !verdict.Allowed {
-		t.Errorf("after the window: the request is refused: %+v", verdict)
+		t.Errorf("after the window: got %+v, want an allowed request", verdict)
 	}
 }
 
-func TestTakeKeepsOrder(t *testing.T) {
+func TestARequestDoesNotCountBeforeAnEarlierOne(t *testing.T) {
 	bucket := Bucket{Limit: 3, Window: 10}
 	var log Log
 	log.Take(bucket, 8, 8)
 	if _, token := log.Take(bucket, 9, 4); token != 8 {
-		t.Errorf("the token is %d, want 8, the time of the request before", token)
+		t.Errorf("the token is %d, want 8, the time of the earlier request", token)
 	}
 }
 

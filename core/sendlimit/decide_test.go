@@ -129,7 +129,7 @@ func TestDecideIsConsistent(t *testing.T) {
 		}
 		decision := sendlimit.Decide("guid", policies, mailboxes, today, noon)
 		if len(decision.BlockLists) != len(policies) {
-			t.Fatalf("the decision has %d rules for %d policies", len(decision.BlockLists), len(policies))
+			t.Fatalf("the decision has block lists for %d policies, want %d", len(decision.BlockLists), len(policies))
 		}
 		mailboxesAfter := applyChanges(t, mailboxes, decision)
 		for _, mailbox := range mailboxesAfter {
@@ -147,7 +147,7 @@ func TestDecideIsConsistent(t *testing.T) {
 			}
 			if limit := policies.Effective(mailbox.OwnLimit, mailbox.Domain); limit > 0 && mailbox.Sent > limit {
 				if _, covered := policies.Covering(mailbox.Domain); covered == mailbox.BlockedAt.IsZero() {
-					t.Fatalf("a mailbox above the limit %d must be blocked exactly if a policy covers it: %+v", limit, mailbox)
+					t.Fatalf("got %+v above the limit %d, want it blocked: %t", mailbox, limit, covered)
 				}
 			}
 		}

@@ -27,7 +27,7 @@ func TestRuleNamesShowTheirScope(t *testing.T) {
 	}
 	for _, foreign := range []string{"", "Disclaimer", "tenantry-block-", "tenantry-block-mine", "my tenantry-block-a.test", "tenantry-block-a b.test", "tenantry-block-."} {
 		if sendlimit.IsRuleName(foreign) {
-			t.Errorf("%q counts as managed", foreign)
+			t.Errorf("IsRuleName accepts %q, which is not a name that RuleName returns", foreign)
 		}
 	}
 }

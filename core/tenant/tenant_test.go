@@ -226,7 +226,7 @@ func TestBootstrapPartHasMessage(t *testing.T) {
 func TestCheckConsentRequiresAConsent(t *testing.T) {
 	exampleTenant := readyTenant()
 	if err := exampleTenant.CheckConsent(); err != nil {
-		t.Fatalf("with a consent: %v", err)
+		t.Fatalf("with a consent: got %v, want no error", err)
 	}
 	exampleTenant.Consent = tenant.ConsentRevoked
 	if err := exampleTenant.CheckConsent(); !errors.Is(err, fault.AccessDenied) || fault.ErrorOf(err).Detail == "" {
