@@ -202,7 +202,8 @@ func TestSPFReferencesListsNamesOfIncludesAndRedirect(t *testing.T) {
 
 // TestPlanSPFReplacesManagedRecordAgain checks a platform whose include changes several times. The
 // plan follows the stored writes back to the customer's record and adds the new include to this
-// record. If the writes form a loop, the customer's record is unknown, and an earlier include stays.
+// record. If the writes form a loop, the customer's record is unknown, and an earlier include
+// stays.
 func TestPlanSPFReplacesManagedRecordAgain(t *testing.T) {
 	const customerRecord, firstWritten, secondWritten = "v=spf1 a ~all", "v=spf1 a include:one.test ~all", "v=spf1 a include:two.test ~all"
 	written := func(value, replaced string) dns.Written {

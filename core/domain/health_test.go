@@ -102,8 +102,8 @@ func TestUnreliableReadKeepsStatus(t *testing.T) {
 	}
 }
 
-// TestDriftFollowsTheReliableReads checks that a kind of records has drifted if it was correct in a reliable read
-// and is not correct in the last reliable read.
+// TestDriftFollowsTheReliableReads checks that a kind of records has drifted if it was correct in a
+// reliable read and is not correct in the last reliable read.
 func TestDriftFollowsTheReliableReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		afterReads := verifiedDomain()

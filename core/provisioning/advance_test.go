@@ -307,7 +307,8 @@ func TestReadResetsProgress(t *testing.T) {
 	}
 }
 
-// TestOnlyConsecutiveMissesOfADomainCount checks that a job counts only consecutive misses of its domain.
+// TestOnlyConsecutiveMissesOfADomainCount checks that a job counts only consecutive misses of its
+// domain.
 func TestOnlyConsecutiveMissesOfADomainCount(t *testing.T) {
 	job := afterObservations(t, newJob(), "domain missing", "unreliable", "domain missing")
 	if since := job.UpdatedAt; !job.MissingSince.Equal(since) {
