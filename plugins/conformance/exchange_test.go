@@ -7,26 +7,26 @@ import (
 	"testing"
 )
 
-// TestRecordsHaveNoPartOfASecret records texts with a secret that is cut at maxShownBytes, that
-// contains another secret, or that has a line break.
+// TestRecordsHaveNoPartOfASecret records three texts. In the first, the secret is cut at
+// maxShownBytes. In the second, it contains a shorter secret. In the third, it has a line break.
 func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
 	recorder := &exchange{secrets: map[string]string{}}
 	recorder.addSecrets(map[string]string{"short": short, "long": long, "key": key})
 	for name, text := range map[string]string{
-		"is cut at maxShownBytes": strings.Repeat("x", maxShownBytes-4) + long,
-		"contains another secret": "token " + long + ".",
-		"has a line break":        "key " + key + ".",
+		"is cut at maxShownBytes":   strings.Repeat("x", maxShownBytes-4) + long,
+		"contains a shorter secret": "token " + long + ".",
+		"has a line break":          "key " + key + ".",
 	} {
 		recorder.recordOutput([]byte(text))
 		recorded := recorder.records[len(recorder.records)-1]
 		for _, part := range []string{"s3cr", "of-the-account", "secret-key"} {
 			if strings.Contains(recorded, part) {
-				t.Errorf("%s: the record contains %q: %s", name, part, recorded[max(0, len(recorded)-100):])
+				t.Errorf("%s: the record contains the part %q of a secret: %s", name, part, recorded[max(0, len(recorded)-100):])
 			}
 		}
 		if !strings.Contains(recorded, "[redacted]") && name != "is cut at maxShownBytes" {
-			t.Errorf("%s: nothing was removed from %s", name, recorded)
+			t.Errorf("%s: the record is %s, want [redacted] instead of the secret", name, recorded)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// plantedBugs are the bugs of testdata/faulty, each with a check that must find it.
+// plantedBugs lists bugs of testdata/faulty, each with a check that must find it.
 var plantedBugs = []struct{ check, bug string }{
 	{"dns/account/accepted", "logs-the-token"},
 	{"dns/account/no-such-zone", "no-zone-is-refused"},
@@ -120,22 +120,23 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	oldStop, oldAbandon, oldHealth, oldStart := stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout
-	// With some of the bugs, a check waits until one of these timeouts ends.
+	// With some of the bugs, a check waits until one of these timeouts ends. Short timeouts make the
+	// test faster.
 	stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout = 2*time.Second, 2*time.Second, 2*time.Second, time.Second/2
 	t.Cleanup(func() {
 		stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout = oldStop, oldAbandon, oldHealth, oldStart
 	})
-	for _, tt := range plantedBugs {
-		t.Run(tt.check+"="+tt.bug, func(t *testing.T) {
+	for _, planted := range plantedBugs {
+		t.Run(planted.check+"="+planted.bug, func(t *testing.T) {
 			t.Parallel() // the checks mostly wait
-			kind, _, _ := strings.Cut(tt.check, "/")
+			kind, _, _ := strings.Cut(planted.check, "/")
 			if kind == "plugin" { // a check of every plugin
 				kind = "dns"
 			}
-			path := faultyPlugin(t, kind, tt.bug)
-			report, err := Test(t.Context(), Options{Path: path, Only: []string{tt.check}})
+			path := faultyPlugin(t, kind, planted.bug)
+			report, err := Test(t.Context(), Options{Path: path, Only: []string{planted.check}})
 			if err != nil || len(report.Results) != 1 || report.Results[0].Status != Failed {
-				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
+				t.Fatalf("the report is %+v, %v, want one failed check, which found the bug", report, err)
 			}
 			result := report.Results[0]
 			if text := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(text, "simulated-token-of-faulty") {
@@ -150,7 +151,7 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
-		t.Fatalf("%d of %d checks passed: %v %+v", report.Count(Passed), len(List("dns")), err, report)
+		t.Fatalf("%d checks passed, want all %d: %v %+v", report.Count(Passed), len(List("dns")), err, report)
 	}
 }
 
@@ -159,14 +160,15 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 func TestSuitePassesPluginWithoutSDK(t *testing.T) {
 	only := []string{"plugin/process", "dns/failures/health", "dns/failures/nothing-listens"}
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "raw"), Only: only})
-	if err != nil || report.Count(Passed) != len(report.Results) || len(report.Results) < 8 {
-		t.Fatalf("a check did not pass or did not run: %v %+v", err, report)
+	const wantChecks = 8 // six of plugin/process and two of dns/failures
+	if err != nil || report.Count(Passed) != len(report.Results) || len(report.Results) != wantChecks {
+		t.Fatalf("%d of %d checks passed, want %d of %d: %v %+v", report.Count(Passed), len(report.Results), wantChecks, wantChecks, err, report)
 	}
 }
 
-// TestTextsOfOutcomesAreReported checks the message about a text of an outcome that is too long or
-// has a line break.
-func TestTextsOfOutcomesAreReported(t *testing.T) {
+// TestInvalidTextsOfOutcomesAreReported checks the messages of the suite about a detail that is too
+// long and about a cause that has a line break.
+func TestInvalidTextsOfOutcomesAreReported(t *testing.T) {
 	for bug, want := range map[string]string{
 		"long-detail":         "the detail of an outcome has 2000 bytes, but at most 1024 are allowed",
 		"line-break-in-cause": "the cause of an outcome contains a control character, such as a line break",
@@ -183,7 +185,7 @@ func TestTextsOfOutcomesAreReported(t *testing.T) {
 func TestSuitePassesStrictProvider(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
-		t.Fatalf("%d of %d checks passed: %v %+v", report.Count(Passed), len(List("dns")), err, report)
+		t.Fatalf("%d checks passed, want all %d: %v %+v", report.Count(Passed), len(List("dns")), err, report)
 	}
 }
 
@@ -217,8 +219,9 @@ func TestSkipDoesNotHideAPluginThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestSuitePassesCorrectPlatforms runs the checks that plantedBugs lists for mail and sending
-// platforms over plugins without a bug. All checks must pass.
+// TestSuitePassesCorrectPlatforms runs groups of checks over a mail plugin and a sending plugin
+// without a bug. The groups contain all checks that plantedBugs lists for these kinds. Every check
+// must pass.
 func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	for kind, only := range map[string][]string{
 		"mail":    {"plugin", "mail/account", "mail/failures"},
@@ -226,21 +229,20 @@ func TestSuitePassesCorrectPlatforms(t *testing.T) {
 	} {
 		report, err := Test(t.Context(), Options{Path: faultyPlugin(t, kind, ""), Only: only})
 		if err != nil || report.Kind != kind || report.Count(Passed) != len(report.Results) || len(report.Results) <= len(pluginChecks) {
-			t.Errorf("%s: a check did not pass or did not run: %v %+v", kind, err, report)
+			t.Errorf("%s: %d of %d checks passed, want all of more than %d: %v %+v", kind, report.Count(Passed), len(report.Results), len(pluginChecks), err, report)
 		}
 	}
 }
 
-// TestEachCheckHasAPlantedBug checks that a planted bug is listed for each check of each kind of
-// plugin.
+// TestEachCheckHasAPlantedBug checks that each check of each kind of plugin has a bug that it must
+// find, in plantedBugs or in the tests of package contract.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
 	hasPlantedBug := map[string]bool{}
-	for _, tt := range plantedBugs {
-		hasPlantedBug[tt.check] = true
+	for _, planted := range plantedBugs {
+		hasPlantedBug[planted.check] = true
 	}
-	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package
-	// contract have a broken platform for each of these checks, and call it through the plugin
-	// protocol.
+	// For each check of package contract, TestEachMailCheckFindsItsPlantedBug or
+	// TestEachSendingCheckFindsItsPlantedBug of that package has a platform with a bug.
 	for _, c := range contract.MailPlatformChecks() {
 		hasPlantedBug[c.ID] = true
 	}
@@ -256,29 +258,28 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 	}
 }
 
-// TestSettingsCannotReplaceTheSimulator passes the address of a different provider to the suite,
-// without the option Real. All checks of DNS providers fail, and the different provider gets no
-// call.
+// TestSettingsCannotReplaceTheSimulator passes the settings of a foreign provider to the suite,
+// without the option Real. All checks of DNS providers fail, and the foreign provider gets no call.
 func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	path := faultyPlugin(t, "dns", "")
-	other, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
+	foreignProvider, err := startSimulator(t, path, newZoneServer(t, "faulty").url, &exchange{secrets: map[string]string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := other.Calls.Load()
-	report, err := Test(t.Context(), Options{Path: path, Settings: other.Ready.Settings, Secrets: other.Ready.Secrets, Only: []string{"dns"}})
-	if err != nil || len(report.Results) == 0 || other.Calls.Load() != before {
-		t.Fatalf("%d results, and the different provider got %d calls, want none: %v", len(report.Results), other.Calls.Load()-before, err)
+	callsBefore := foreignProvider.Calls.Load()
+	report, err := Test(t.Context(), Options{Path: path, Settings: foreignProvider.Ready.Settings, Secrets: foreignProvider.Ready.Secrets, Only: []string{"dns"}})
+	if err != nil || len(report.Results) == 0 || foreignProvider.Calls.Load() != callsBefore {
+		t.Fatalf("%d results, and the foreign provider got %d calls, want results and no call: %v", len(report.Results), foreignProvider.Calls.Load()-callsBefore, err)
 	}
 	for _, r := range report.Results {
 		if r.Status != Failed || !strings.Contains(strings.Join(r.Messages, "\n"), "--against real") {
-			t.Errorf("the check does not fail with the hint --against real: %+v", r)
+			t.Errorf("the result is %+v, want a failure with the hint --against real", r)
 		}
 	}
 }
 
-// TestRealAccountIsOnlyRead runs the suite with the option Real, and with the plugin's simulator
-// instead of the real provider. Only checks that write nothing run.
+// TestRealAccountIsOnlyRead runs the suite with the option Real against the plugin's simulator,
+// which stands in for the real provider. Only checks that write nothing may run.
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	for _, kind := range []string{"dns", "mail", "sending"} {
 		t.Run(kind, func(t *testing.T) {
@@ -294,7 +295,7 @@ func TestRealAccountIsOnlyRead(t *testing.T) {
 			for _, r := range report.Results {
 				isSafe := strings.HasPrefix(r.ID, "plugin/") || strings.HasPrefix(r.ID, kind+"/account/") || r.ID == sendingDescription.ID
 				if r.Status != Passed || !isSafe {
-					t.Errorf("the check failed, or may not run against a real account: %+v", r)
+					t.Errorf("the result is %+v, want a passed check that may run against a real account", r)
 				}
 			}
 			if calls := provider.Calls.Load(); calls == 0 || provider.writeCount(t) != 0 {

@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +14,10 @@ import (
 
 // TestPacerKeepsToBudgets checks when each call of a sequence begins. Every call takes 100 ms.
 func TestPacerKeepsToBudgets(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		budgets []sdk.Budget
-		calls   []string // the operations. An operation with a ! has a different credential.
-		want    []time.Duration
+		calls   []string        // operations; the credential is "b" if a ! follows, otherwise "a"
+		want    []time.Duration // when each call begins
 	}{
 		"a call waits until a window after earlier calls ended": {
 			[]sdk.Budget{{Key: "credential", Limit: 2, Window: time.Second}},
@@ -56,18 +57,18 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, start := newPacer(c.budgets), time.Now()
-				for i, operation := range c.calls {
+				pacer, start := newPacer(tc.budgets), time.Now()
+				for i, operation := range tc.calls {
 					credential := "a"
-					if n := len(operation) - 1; operation[n] == '!' {
-						operation, credential = operation[:n], "b"
+					if name, found := strings.CutSuffix(operation, "!"); found {
+						operation, credential = name, "b"
 					}
-					call := p.begin(t.Context(), credential, operation)
-					if at := time.Since(start); at != c.want[i] {
-						t.Errorf("call %d began after %s, want %s", i, at, c.want[i])
+					call := pacer.begin(t.Context(), credential, operation)
+					if at := time.Since(start); at != tc.want[i] {
+						t.Errorf("call %d began after %s, want %s", i, at, tc.want[i])
 					}
 					time.Sleep(100 * time.Millisecond)
-					p.end(call)
+					pacer.end(call)
 				}
 			})
 		})
@@ -78,11 +79,11 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 // ends.
 func TestPacerEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, start := newPacer([]sdk.Budget{{Key: "credential", Limit: 1, Window: time.Hour}}), time.Now()
-		p.end(p.begin(t.Context(), "a", "zone"))
+		pacer, start := newPacer([]sdk.Budget{{Key: "credential", Limit: 1, Window: time.Hour}}), time.Now()
+		pacer.end(pacer.begin(t.Context(), "a", "zone"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		p.begin(ctx, "a", "zone")
+		pacer.begin(ctx, "a", "zone")
 		if waited := time.Since(start); waited != time.Second {
 			t.Errorf("the call waited for %s, want 1s", waited)
 		}

@@ -43,9 +43,9 @@ func (r *failureRecorder) Fatalf(format string, args ...any) {
 
 // TestSuitesReportFaultyPlugins runs single checks against plugins that must fail the check.
 func TestSuitesReportFaultyPlugins(t *testing.T) {
-	previous := stopTimeout
-	stopTimeout = time.Second
-	t.Cleanup(func() { stopTimeout = previous })
+	oldStopTimeout := stopTimeout
+	stopTimeout = time.Second // a plugin that outlives its host makes its check wait this long
+	t.Cleanup(func() { stopTimeout = oldStopTimeout })
 	pluginNamed := func(program, name string) Binary {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.Symlink(testserver.Program(t, "testdata/"+program), path); err != nil {
@@ -55,37 +55,37 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 			return sdk.Connection{Settings: map[string]string{"do": "bare"}}
 		}}
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		checks []check
 		check  string
 		plugin Binary
 		want   string
 	}{
-		{"it crashes at the start", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-crashes"), "start"},
-		{"it has a different protocol version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-liar"), "protocol version"},
-		{"it has no version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-giant"), "version"},
-		{"its name is invalid", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-Odd Name"), "provider's id"},
-		{"it has no commands", pluginChecks, "plugin/commands/describe", pluginNamed("hostile", "mail-giant"), "exits"},
-		{"it outlives its host", pluginChecks, "plugin/process/exits", pluginNamed("hostile", "mail-giant"), "the host kills it after 2s"},
-		{"its errors have no kind", failureChecks("mail"), "mail/failures/nothing-listens", pluginNamed("puppet", "mail-puppet"), "want [down]"},
-		{"it panics", failureChecks("mail"), "mail/failures/html-page", pluginNamed("puppet", "mail-puppet"), "did not classify"},
-		{"it returns without an answer", failureChecks("mail"), "mail/failures/deadline", pluginNamed("puppet", "mail-puppet"), "returned"},
+		{"the plugin crashes at the start", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-crashes"), "start"},
+		{"the plugin has a different protocol version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-liar"), "protocol version"},
+		{"the plugin has no version", pluginChecks, "plugin/describe/complete", pluginNamed("hostile", "mail-giant"), "version"},
+		{"the name of the plugin is invalid", pluginChecks, "plugin/describe/complete", pluginNamed("puppet", "mail-Odd Name"), "provider's id"},
+		{"the plugin has no commands", pluginChecks, "plugin/commands/describe", pluginNamed("hostile", "mail-giant"), "exits"},
+		{"the plugin outlives its host", pluginChecks, "plugin/process/exits", pluginNamed("hostile", "mail-giant"), "the host kills it after 2s"},
+		{"the errors of the plugin have no kind", failureChecks("mail"), "mail/failures/nothing-listens", pluginNamed("puppet", "mail-puppet"), "want [down]"},
+		{"the plugin panics", failureChecks("mail"), "mail/failures/html-page", pluginNamed("puppet", "mail-puppet"), "did not classify"},
+		{"the plugin returns without an answer", failureChecks("mail"), "mail/failures/deadline", pluginNamed("puppet", "mail-puppet"), "returned"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			r := &failureRecorder{TB: t}
-			for _, c := range tt.checks {
-				if c.ID == tt.check {
+		t.Run(tc.name, func(t *testing.T) {
+			recorder := &failureRecorder{TB: t}
+			for _, c := range tc.checks {
+				if c.ID == tc.check {
 					done := make(chan struct{})
 					go func() {
 						defer close(done)
-						c.Run(r, tt.plugin)
+						c.Run(recorder, tc.plugin)
 					}()
 					<-done
 				}
 			}
-			if messages := strings.Join(r.messages, "\n"); !strings.Contains(messages, tt.want) {
-				t.Fatalf("the suite does not report %q:\n%s", tt.want, messages)
+			if messages := strings.Join(recorder.messages, "\n"); !strings.Contains(messages, tc.want) {
+				t.Fatalf("the suite does not report %q:\n%s", tc.want, messages)
 			}
 		})
 	}
@@ -110,9 +110,9 @@ func TestEveryCheckHasAnID(t *testing.T) {
 
 // TestFieldsThatMustBeSecretAreRecognized checks which fields the suite takes for secrets.
 func TestFieldsThatMustBeSecretAreRecognized(t *testing.T) {
-	for _, tt := range []struct {
-		field    sdk.Field
-		isSecret bool
+	for _, tc := range []struct {
+		field        sdk.Field
+		mustBeSecret bool
 	}{
 		{sdk.Field{Name: "api_token"}, true},
 		{sdk.Field{Name: "client_secret"}, true},
@@ -123,11 +123,11 @@ func TestFieldsThatMustBeSecretAreRecognized(t *testing.T) {
 		{sdk.Field{Name: "password_login", Default: "false"}, false},
 		{sdk.Field{Name: "api_url"}, false},
 	} {
-		tt.field.Help = "help"
-		r := &failureRecorder{TB: t}
-		checkFields(r, []sdk.Field{tt.field})
-		if reported := strings.Contains(strings.Join(r.messages, ""), "not marked as secret"); reported != tt.isSecret || len(r.messages) > 1 {
-			t.Errorf("%+v: the suite reports %q", tt.field, r.messages)
+		tc.field.Help = "help"
+		recorder := &failureRecorder{TB: t}
+		checkFields(recorder, []sdk.Field{tc.field})
+		if reported := strings.Contains(strings.Join(recorder.messages, ""), "not marked as secret"); reported != tc.mustBeSecret || len(recorder.messages) > 1 {
+			t.Errorf("%+v: the suite reports %q, want a report that the field is not marked as secret: %v", tc.field, recorder.messages, tc.mustBeSecret)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestFieldsThatMustBeSecretAreRecognized(t *testing.T) {
 // descriptions with one mistake each.
 func TestCapabilitiesAndNameServersAreChecked(t *testing.T) {
 	fields := []sdk.Field{{Name: "partner"}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		description sdk.Description
 		want        string
 	}{
@@ -159,19 +159,19 @@ func TestCapabilitiesAndNameServersAreChecked(t *testing.T) {
 		{sdk.Description{Kind: "dns", NameServers: []string{""}}, `name server ""`},
 		{sdk.Description{Kind: "dns", NameServers: []string{"ns1.acme.com "}}, `name server "ns1.acme.com "`},
 	} {
-		tt.description.Fields = fields
-		r := &failureRecorder{TB: t}
-		checkCapabilities(r, tt.description)
-		checkNameServers(r, tt.description)
-		if len(r.messages) > 1 || (len(r.messages) == 0) != (tt.want == "") || !strings.Contains(strings.Join(r.messages, ""), tt.want) {
-			t.Errorf("%+v: the suite reports %q, want one message with %q", tt.description, r.messages, tt.want)
+		tc.description.Fields = fields
+		recorder := &failureRecorder{TB: t}
+		checkCapabilities(recorder, tc.description)
+		checkNameServers(recorder, tc.description)
+		if len(recorder.messages) > 1 || (len(recorder.messages) == 0) != (tc.want == "") || !strings.Contains(strings.Join(recorder.messages, ""), tc.want) {
+			t.Errorf("%+v: the suite reports %q, want one message with %q", tc.description, recorder.messages, tc.want)
 		}
 	}
 }
 
-// TestEachMemberOfDescribeIsCompared replaces one member of the printed description. The suite must
-// report the member if it then differs from the description that the host receives. An unknown
-// member is ignored.
+// TestEachMemberOfDescribeIsCompared replaces members of the description that the plugin prints.
+// The suite must report a member that then differs from the description that the host receives. It
+// must ignore an unknown member.
 func TestEachMemberOfDescribeIsCompared(t *testing.T) {
 	received := sdk.Description{
 		Name: "acme", Kind: "mail", Budgets: []sdk.Budget{{Key: "tenant", Limit: 5, Window: time.Minute}},
@@ -196,10 +196,10 @@ func TestEachMemberOfDescribeIsCompared(t *testing.T) {
 		if err := json.Unmarshal([]byte("{"+text+"}"), &printed); err != nil {
 			t.Fatal(err)
 		}
-		r := &failureRecorder{TB: t}
-		compareDocs(r, printed, wire.DocOf(received))
-		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
-			t.Errorf("%s: the suite reports %q, want one message with %q", text, r.messages, want)
+		recorder := &failureRecorder{TB: t}
+		compareDocs(recorder, printed, wire.DocOf(received))
+		if len(recorder.messages) > 1 || (len(recorder.messages) == 0) != (want == "") || !strings.Contains(strings.Join(recorder.messages, ""), want) {
+			t.Errorf("%s: the suite reports %q, want one message with %q", text, recorder.messages, want)
 		}
 	}
 }
@@ -225,10 +225,10 @@ func TestFactsOfAMailPlatformAreChecked(t *testing.T) {
 			Hosts: sdk.PlatformHosts{Exchanges: []string{".mx.acme.com"}, Verification: []string{".proof.invalid"}},
 		}}
 		change(&description)
-		r := &failureRecorder{TB: t}
-		checkFacts(r, description)
-		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
-			t.Errorf("the suite reports %q, want one message with %q", r.messages, want)
+		recorder := &failureRecorder{TB: t}
+		checkFacts(recorder, description)
+		if len(recorder.messages) > 1 || (len(recorder.messages) == 0) != (want == "") || !strings.Contains(strings.Join(recorder.messages, ""), want) {
+			t.Errorf("the suite reports %q, want one message with %q", recorder.messages, want)
 		}
 	}
 }

@@ -22,19 +22,20 @@ var update = flag.Bool("update", false, "write the READMEs of the plugins")
 
 const readmeHeading = "## What `tenantry plugin test` prints\n"
 
-// TestBundledPluginsPass runs the suite over each bundled plugin with its own simulator. No check
-// may fail, and the README of the plugin must end with the output. Without TENANTRY_SOAK it tests
-// only four of the plugins, because the tests of each plugin run the same checks.
+// TestBundledPluginsPass runs the suite over each bundled plugin with the plugin's simulator. No
+// check may fail, and the README of the plugin must end with the output of the suite. Without
+// TENANTRY_SOAK and -update, the test runs only four of the plugins, because the tests of each
+// plugin run the same checks.
 func TestBundledPluginsPass(t *testing.T) {
-	folders, err := filepath.Glob("../*/main.go")
-	if err != nil || len(folders) < 9 {
-		t.Fatalf("the plugins are %v, %v, want at least nine", folders, err)
+	mainFiles, err := filepath.Glob("../*/main.go")
+	if err != nil || len(mainFiles) < 9 {
+		t.Fatalf("the main files of the plugins are %v, %v, want at least nine", mainFiles, err)
 	}
 	if !*update {
-		folders = soak.Sample(t, folders, 4)
+		mainFiles = soak.Sample(t, mainFiles, 4)
 	}
-	for _, main := range folders {
-		folder := filepath.Dir(main)
+	for _, mainFile := range mainFiles {
+		folder := filepath.Dir(mainFile)
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the checks mostly wait
@@ -43,7 +44,7 @@ func TestBundledPluginsPass(t *testing.T) {
 				Path: testserver.Program(t, "release/plugins/"+name), Done: func(r Result) { _ = r.WriteText(&out) },
 			})
 			if err != nil || report.Count(Failed) > 0 || report.Count(Passed) < len(pluginChecks) {
-				t.Fatalf("the suite: %v, want no failed check\n%s", err, out.String())
+				t.Fatalf("%d checks failed and %d passed, want none failed and at least %d passed: %v\n%s", report.Count(Failed), report.Count(Passed), len(pluginChecks), err, out.String())
 			}
 			want := readmeHeading + "\n```\n" + out.String() + report.Summary() + "\n```\n"
 			readme := filepath.Join(folder, "README.md")
@@ -57,7 +58,7 @@ func TestBundledPluginsPass(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if string(page) != before+want {
-				t.Errorf("the README does not end with the output; run this test with -update")
+				t.Errorf("the README does not end with the output of the suite; run this test with -update")
 			}
 		})
 	}
@@ -67,25 +68,26 @@ func TestBundledPluginsPass(t *testing.T) {
 // README of each bundled plugin and of each template that is not written in Go. The README must end
 // with the checks of its kind, and each check must have passed or be skipped with a reason.
 func TestReadmesListTheChecks(t *testing.T) {
-	bundled, err := filepath.Glob("../*/main.go")
-	if err != nil || len(bundled) < 9 {
-		t.Fatalf("the plugins are %v, %v, want at least nine", bundled, err)
+	mainFiles, err := filepath.Glob("../*/main.go")
+	if err != nil || len(mainFiles) < 9 {
+		t.Fatalf("the main files of the plugins are %v, %v, want at least nine", mainFiles, err)
 	}
-	templates, err := filepath.Glob("../template/[np]*-*/*-example")
-	if err != nil || len(templates) != 6 {
-		t.Fatalf("the templates are %v, %v, want six", templates, err)
+	examples, err := filepath.Glob("../template/[np]*-*/*-example")
+	if err != nil || len(examples) != 6 {
+		t.Fatalf("the examples are %v, %v, want six", examples, err)
 	}
-	for _, main := range bundled {
-		kind, name, _ := strings.Cut(filepath.Base(filepath.Dir(main)), "-")
-		requireChecks(t, filepath.Dir(main), kind, name)
+	for _, mainFile := range mainFiles {
+		kind, name, _ := strings.Cut(filepath.Base(filepath.Dir(mainFile)), "-")
+		requireChecks(t, filepath.Dir(mainFile), kind, name)
 	}
-	for _, entry := range templates {
-		kind, name, _ := strings.Cut(filepath.Base(entry), "-")
-		requireChecks(t, filepath.Dir(entry), kind, name)
+	for _, example := range examples {
+		kind, name, _ := strings.Cut(filepath.Base(example), "-")
+		requireChecks(t, filepath.Dir(example), kind, name)
 	}
 }
 
-// requireChecks checks the end of the README in a folder.
+// requireChecks checks that the README in a folder ends with the output of the suite for a plugin
+// of this kind and name.
 func requireChecks(t *testing.T, folder, kind, name string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(folder, "README.md"))
@@ -111,7 +113,7 @@ func requireChecks(t *testing.T, folder, kind, name string) {
 		case before == "skip  " && strings.TrimSpace(reason) != "":
 			result.Status = Skipped
 		default:
-			t.Errorf("%s: the README has\n%s\ninstead of\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passedLine.String())
+			t.Errorf("%s: the README has the line\n%s\nwant\n%srun TestBundledPluginsPass or TestPluginTestPasses with -update", folder, line, passedLine.String())
 			return
 		}
 		report.Results = append(report.Results, result)

@@ -45,19 +45,19 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	} {
 		description := valid()
 		change(&description)
-		r := &failureRecorder{TB: t}
-		checkSendingDescription(r, description)
-		if messages := strings.Join(r.messages, "\n"); (want == "") != (messages == "") || !strings.Contains(messages, want) {
+		recorder := &failureRecorder{TB: t}
+		checkSendingDescription(recorder, description)
+		if messages := strings.Join(recorder.messages, "\n"); (want == "") != (messages == "") || !strings.Contains(messages, want) {
 			t.Errorf("the suite reports %q, want %q", messages, want)
 		}
 	}
 }
 
-// TestExpandReplacesWords checks texts with characters that JSON escapes, at each end of the text.
-// It also checks a word inside the value of another word, and a word that another word begins with.
+// TestExpandReplacesWords checks texts that begin or end with a character that JSON escapes. It also
+// checks a word whose value contains a different word, and a word with which a longer word begins.
 func TestExpandReplacesWords(t *testing.T) {
 	words := map[string]any{"$name": `"Ann" $first "B" \`, "$first": `"Ann"`, "$names": []string{"a", "b"}, "$third": "2"}
-	for text, want := range map[string]any{
+	for text, wantText := range map[string]any{
 		"$name":                `"Ann" $first "B" \`,
 		"the name $name":       `the name "Ann" $first "B" \`,
 		`"$first"`:             `""Ann""`,
@@ -68,10 +68,10 @@ func TestExpandReplacesWords(t *testing.T) {
 		"<&> without a word":   "<&> without a word",
 		`"begins with a quote`: `"begins with a quote`,
 	} {
-		for range 20 { // the order of a map is random
+		for range 20 { // words is a map, so expand can see the words in any order
 			got := expand(t, simulate.SuiteCall{Method: "PUT", Body: map[string]any{"text": text, "count": 7}}, words)
-			if wanted := (simulate.SuiteCall{Method: "PUT", Body: map[string]any{"text": want, "count": 7.0}}); !reflect.DeepEqual(got, wanted) {
-				t.Fatalf("%s: got %v, want %v", text, got, wanted)
+			if want := (simulate.SuiteCall{Method: "PUT", Body: map[string]any{"text": wantText, "count": 7.0}}); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: got %v, want %v", text, got, want)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func TestExpandReplacesWords(t *testing.T) {
 
 // TestBudgetProblemsAreReported checks valid and invalid budgets of each kind of plugin.
 func TestBudgetProblemsAreReported(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		kind   wire.Kind
 		budget sdk.Budget
 		want   string
@@ -96,17 +96,17 @@ func TestBudgetProblemsAreReported(t *testing.T) {
 		{"mail", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"apply"}}, `"apply" is not one of`},
 		{"sending", sdk.Budget{Key: "egress", Limit: 5, Window: time.Minute, Only: []string{"init"}}, `"init" is not one of`},
 	} {
-		r := &failureRecorder{TB: t}
-		checkBudgets(r, sdk.Description{Kind: tt.kind, Budgets: []sdk.Budget{tt.budget}})
-		if messages := strings.Join(r.messages, "\n"); (tt.want == "") != (messages == "") || !strings.Contains(messages, tt.want) {
-			t.Errorf("%s %+v: the suite reports %q, want %q", tt.kind, tt.budget, messages, tt.want)
+		recorder := &failureRecorder{TB: t}
+		checkBudgets(recorder, sdk.Description{Kind: tc.kind, Budgets: []sdk.Budget{tc.budget}})
+		if messages := strings.Join(recorder.messages, "\n"); (tc.want == "") != (messages == "") || !strings.Contains(messages, tc.want) {
+			t.Errorf("%s %+v: the suite reports %q, want %q", tc.kind, tc.budget, messages, tc.want)
 		}
 	}
 }
 
-// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists the causes that
-// the host interprets, the states that an answer can have, and the capabilities of DNS and sending
-// plugins.
+// TestProtocolPageListsCausesAndStates checks that docs/plugin-protocol.md lists the causes of
+// outcomes that have a fixed meaning, the states that an answer can have, and the capabilities of
+// DNS and sending plugins.
 func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {
@@ -114,13 +114,13 @@ func TestProtocolPageListsCausesAndStates(t *testing.T) {
 	}
 	words := []string{"private_address", outcome.CauseConnectionCut, outcome.CauseSetting}
 	for _, err := range []error{dns.ChangedError(), dns.NoZoneError(), dns.OverlappedError(), sdk.PlanInactive(), sdk.AnswerTooLarge()} {
-		var o *outcome.Error
-		if !errors.As(err, &o) {
+		var classified *outcome.Error
+		if !errors.As(err, &classified) {
 			t.Fatalf("%v has no cause", err)
 		}
-		words = append(words, o.Cause)
+		words = append(words, classified.Cause)
 	}
-	for _, states := range []any{
+	for _, values := range []any{
 		[]tenant.Bootstrap{tenant.BootstrapPending, tenant.BootstrapReady, tenant.BootstrapFailed},
 		[]tenant.BootstrapStep{tenant.StepWait, tenant.StepGrantRole, tenant.StepReconnect, tenant.StepNoExchange},
 		[]tenant.SMTPAuth{tenant.SMTPAuthUnknown, tenant.SMTPAuthEnabled, tenant.SMTPAuthDisabled, tenant.SMTPAuthRefused},
@@ -129,19 +129,20 @@ func TestProtocolPageListsCausesAndStates(t *testing.T) {
 		capabilities[wire.KindDNS],
 		capabilities[wire.KindSending],
 	} {
-		for _, state := range reflect.ValueOf(states).Seq2() {
-			words = append(words, state.String())
+		for _, value := range reflect.ValueOf(values).Seq2() {
+			words = append(words, value.String())
 		}
 	}
 	for _, word := range words {
 		if !strings.Contains(string(page), "`"+word+"`") {
-			t.Errorf("the page does not list %q", word)
+			t.Errorf("the page does not contain %q in backquotes", word)
 		}
 	}
 }
 
-// TestPluginsPageExplainsEveryField checks that docs/plugins.md names every field of a description,
-// every operation of a sending platform, and the settings and budget keys with a fixed meaning.
+// TestPluginsPageExplainsEveryField checks that docs/plugins.md names every field of the types
+// Description, Field and Budget, and every operation of a sending platform. The page must also name
+// some settings, budget keys and a capability that have a fixed meaning.
 func TestPluginsPageExplainsEveryField(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugins.md")
 	if err != nil {

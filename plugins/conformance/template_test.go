@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// templateBugs are bugs in the code of the templates. Each bug replaces the text old of a file by
-// the text planted.
+// templateBugs are bugs in the code of the templates. A bug is the text planted, which replaces the
+// text old of a file.
 var templateBugs = []struct{ check, template, file, old, planted string }{
 	{"mail/domains/unknown", "go-mail", "call.go", `"no_domain":     "domain_not_found",`, ``},
 	{"mail/mailboxes/removed", "go-mail", "mailboxes.go", `return t.remove(ctx, "/accounts/"+url.PathEscape(objectID), "no_mailbox")`, `return nil`},
@@ -27,23 +27,23 @@ var templateBugs = []struct{ check, template, file, old, planted string }{
 // program, runs the check that must find the bug. The same check must pass for the template without
 // the bug.
 func TestSuiteFindsBugsOfTemplates(t *testing.T) {
-	t.Run("passes", func(t *testing.T) {
-		for _, tt := range templateBugs {
-			t.Run(tt.check, func(t *testing.T) {
+	t.Run("without the bug", func(t *testing.T) {
+		for _, bug := range templateBugs {
+			t.Run(bug.check, func(t *testing.T) {
 				t.Parallel() // the checks mostly wait
-				requireStatus(t, testserver.Program(t, "testdata/"+tt.template), tt.check, Passed)
+				requireStatus(t, testserver.Program(t, "testdata/"+bug.template), bug.check, Passed)
 			})
 		}
 	})
-	t.Run("fails", func(t *testing.T) {
+	t.Run("with the bug", func(t *testing.T) {
 		oldAbandonTimeout := abandonTimeout
 		abandonTimeout = 2 * time.Second // the plugin that ignores a cancelled call makes its check wait
 		t.Cleanup(func() { abandonTimeout = oldAbandonTimeout })
-		for _, tt := range templateBugs {
-			t.Run(tt.check, func(t *testing.T) {
+		for _, bug := range templateBugs {
+			t.Run(bug.check, func(t *testing.T) {
 				t.Parallel()
-				kind, _, _ := strings.Cut(tt.check, "/")
-				requireStatus(t, buildTemplate(t, kind, tt.template, tt.file, tt.old, tt.planted), tt.check, Failed)
+				kind, _, _ := strings.Cut(bug.check, "/")
+				requireStatus(t, buildTemplate(t, kind, bug.template, bug.file, bug.old, bug.planted), bug.check, Failed)
 			})
 		}
 	})
@@ -54,7 +54,7 @@ func requireStatus(t *testing.T, path, check string, want Status) {
 	t.Helper()
 	report, err := Test(t.Context(), Options{Path: path, Only: []string{check}})
 	if err != nil || len(report.Results) != 1 || report.Results[0].Status != want {
-		t.Errorf("%s: the check %s: %+v, %v, want %s", path, check, report, err, want)
+		t.Errorf("%s: the report is %+v, %v, want only the check %s with the status %s", path, report, err, check, want)
 	}
 }
 
