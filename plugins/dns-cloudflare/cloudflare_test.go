@@ -74,7 +74,11 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range fixture.records(t, zone) {
+	records := fixture.records(t, zone)
+	if len(records) != 3 {
+		t.Fatalf("the zone has the records %v, want three", records)
+	}
+	for _, r := range records {
 		switch r["name"] {
 		case zone:
 			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
@@ -93,7 +97,8 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 }
 
 // TestApplyEndsProxyingAndFlattening checks that Records lists proxied and flattened CNAMEs as
-// veiled, and that Apply ends this if the wanted set is not veiled, without any other change.
+// veiled. If the wanted set is not veiled, Apply must end the proxying and the flattening, and
+// change nothing else.
 func TestApplyEndsProxyingAndFlattening(t *testing.T) {
 	for _, setting := range []map[string]any{{"proxied": true}, {"settings": map[string]any{"flatten_cname": true}}} {
 		fixture := newFixture(t)
@@ -111,12 +116,16 @@ func TestApplyEndsProxyingAndFlattening(t *testing.T) {
 		after := before
 		after.Veiled = false
 		change := []sdk.Change{{Before: before, After: after}}
-		for range 2 {
+		for range 2 { // the second Apply finds the wanted set in the zone
 			if written, err := provider.Apply(t.Context(), zoneInfo, change); err != nil || len(written) != 1 || written[0].Veiled {
 				t.Fatalf("%v: got %+v, %v, want a set that is not veiled", setting, written, err)
 			}
 		}
-		for _, r := range fixture.records(t, zone) {
+		records := fixture.records(t, zone)
+		if len(records) != 1 {
+			t.Fatalf("%v: the zone has the records %v, want one", setting, records)
+		}
+		for _, r := range records {
 			if r["proxied"] != false || r["settings"].(map[string]any)["flatten_cname"] != false || r["comment"] != "by the owner" || r["ttl"] != 1.0 {
 				t.Errorf("the record is %v, want only the proxying and the flattening ended", r)
 			}
@@ -136,10 +145,10 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	provider := fixture.Provider()
 	zoneInfo := findZone(t, fixture, zone)
 	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}); err != nil {
-		t.Errorf("a TXT beside the CNAME at the apex: %v, want no error", err)
+		t.Errorf("adding a TXT beside the CNAME at the apex: %v, want no error", err)
 	}
 	if _, err := provider.Apply(t.Context(), zoneInfo, []sdk.Change{{Before: txtSet("k." + zone), After: txtSet("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
-		t.Errorf("a TXT beside a CNAME below the apex: %v, want a changed zone", err)
+		t.Errorf("adding a TXT beside a CNAME below the apex: %v, want the error that the zone changed", err)
 	}
 	sets, err := provider.Records(t.Context(), zoneInfo)
 	if err != nil || !sdk.FindSet(sets, zone, sdk.CNAME).Same(alias) || len(sets) != 3 {
@@ -156,7 +165,8 @@ func TestInactiveZoneIsIdle(t *testing.T) {
 	}
 }
 
-func TestStatusesAreClassified(t *testing.T) {
+// TestStatusesOfAWriteAreClassified also checks that a 429 with a Retry-After pauses later calls.
+func TestStatusesOfAWriteAreClassified(t *testing.T) {
 	for status, want := range map[int]sdk.OutcomeKind{
 		429: sdk.Throttled, 500: sdk.Broken, 503: sdk.Down, 504: sdk.Unknown, 400: sdk.Refused, 403: sdk.Refused,
 	} {
@@ -177,17 +187,17 @@ func TestStatusesAreClassified(t *testing.T) {
 		if status != 429 {
 			continue
 		}
-		before := fixture.calls.Load()
+		callsBefore := fixture.calls.Load()
 		_, err = fixture.Provider().Check(t.Context())
-		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != 7*time.Second || fixture.calls.Load() != before {
-			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, fixture.calls.Load()-before)
+		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != 7*time.Second || fixture.calls.Load() != callsBefore {
+			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, fixture.calls.Load()-callsBefore)
 		}
 	}
 }
 
 // TestBudgetRefusesCallsBeyondTheLimit checks that a call is refused after 1,200 calls in five
-// minutes, and that calls of one token do not count for a different token. Idle budgets of other
-// tokens are deleted.
+// minutes, and that calls of one token do not count for a different token. forToken must delete the
+// idle budgets of other tokens.
 func TestBudgetRefusesCallsBeyondTheLimit(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budgets := newBudgets(func() time.Time { return now })
@@ -208,7 +218,7 @@ func TestBudgetRefusesCallsBeyondTheLimit(t *testing.T) {
 	budgets.forToken("b").release()
 	now = now.Add(3 * time.Minute)
 	if err := budget.acquire(); err != nil {
-		t.Fatalf("a call is refused when the first call is five minutes old: %v", err)
+		t.Fatalf("a call five minutes after the end of the first call is refused: %v", err)
 	}
 	budget.release()
 	now = now.Add(time.Hour)
@@ -230,23 +240,23 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	}
 	now = now.Add(rateWindow)
 	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
-		t.Fatal("a call in flight does not count")
+		t.Fatal("a call is accepted while the whole limit is in flight, want throttled")
 	}
 	for range maxCalls {
 		budget.release()
 	}
 	now = now.Add(rateWindow - time.Second)
 	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
-		t.Fatal("a call is counted from its beginning instead of its end")
+		t.Fatal("a call is accepted less than one window after the end of the earlier calls, want throttled")
 	}
 	now = now.Add(time.Second)
 	if err := budget.acquire(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("a call one window after the end of the earlier calls is refused: %v", err)
 	}
 }
 
-// TestWriteChecksARecordThatExists covers the error 81058: an identical record exists already. An
-// earlier attempt of the same write may have created it.
+// TestWriteChecksARecordThatExists covers Cloudflare's error 81058: an identical record exists
+// already. An earlier attempt of the same write may have created the record.
 func TestWriteChecksARecordThatExists(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -255,19 +265,19 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	changes := []sdk.Change{{Before: txtSet(zone), After: txtSet(zone, "x")}}
 	fixture.Put(t, zone, txtSet(zone, "x"))
 	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); err != nil {
-		t.Fatalf("81058, and the zone has the wanted record: %v, want success", err)
+		t.Fatalf("after the error 81058, the zone has the wanted record: %v, want success", err)
 	}
 	fixture.Put(t, zone, txtSet(zone, "x", "more"))
 	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
-		t.Fatalf("81058, and the zone has a different set: %v, want a changed zone", err)
+		t.Fatalf("after the error 81058, the zone has a different set: %v, want the error that the zone changed", err)
 	}
 	fixture.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
 	if _, err := dnsProvider.write(t.Context(), zoneInfo, nil, changes); sdk.OutcomeOf(err).Kind != sdk.Unknown {
-		t.Fatalf("81058, and the zone cannot be read: %v, want unknown, because an earlier attempt may have written", err)
+		t.Fatalf("after the error 81058, the zone cannot be read: %v, want unknown, because an earlier attempt may have written", err)
 	}
 }
 
-// TestWriteChecksARecordThatNoLongerExists covers the error 81044: a record that the batch replaces
+// TestWriteChecksARecordThatNoLongerExists covers Cloudflare's error 81044: a record that the batch replaces
 // or deletes was deleted after it was read.
 func TestWriteChecksARecordThatNoLongerExists(t *testing.T) {
 	fixture := newFixture(t)
@@ -276,21 +286,21 @@ func TestWriteChecksARecordThatNoLongerExists(t *testing.T) {
 	zoneInfo := findZone(t, fixture, zone)
 	before := txtSet(zone, "v=spf1 mx -all", "kept")
 	fixture.Put(t, zone, before)
-	read, err := dnsProvider.listRecords(t.Context(), zoneInfo)
+	staleRecords, err := dnsProvider.listRecords(t.Context(), zoneInfo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fixture.Put(t, zone, txtSet(zone, "kept"))
-	for name, tt := range map[string]struct {
-		after   sdk.RRSet
-		changed bool
+	for name, tc := range map[string]struct {
+		after       sdk.RRSet
+		wantChanged bool
 	}{
 		"the batch replaces the record":                               {txtSet(zone, "v=spf1 include:spf.protection.outlook.com -all", "kept"), true},
 		"the batch deletes the record, and the zone is as wanted now": {txtSet(zone, "kept"), false},
 	} {
-		_, err := dnsProvider.write(t.Context(), zoneInfo, read, []sdk.Change{{Before: before, After: tt.after}})
-		if isChanged := sdk.OutcomeOf(err) == sdk.OutcomeOf(sdk.ZoneChanged()); isChanged != tt.changed || (err != nil) != tt.changed {
-			t.Errorf("%s: %v, want a changed zone: %v", name, err, tt.changed)
+		_, err := dnsProvider.write(t.Context(), zoneInfo, staleRecords, []sdk.Change{{Before: before, After: tc.after}})
+		if isChanged := sdk.OutcomeOf(err) == sdk.OutcomeOf(sdk.ZoneChanged()); isChanged != tc.wantChanged || (err != nil) != tc.wantChanged {
+			t.Errorf("%s: %v, want the error that the zone changed: %v", name, err, tc.wantChanged)
 		}
 	}
 }

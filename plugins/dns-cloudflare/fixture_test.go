@@ -36,8 +36,8 @@ func newTestState(now func() time.Time) *processState {
 	return s
 }
 
-// fixture runs the simulator on a server. It validates the requests to the API and their answers
-// against Cloudflare's OpenAPI description. It implements conformance.DNSFixture.
+// fixture runs the simulator on a server. The server validates the requests to the API and their
+// answers against Cloudflare's OpenAPI description. fixture implements conformance.DNSFixture.
 type fixture struct {
 	server       *httptest.Server
 	simulator    http.Handler // the simulator without validation
@@ -74,8 +74,8 @@ var loadAPIDescription = sync.OnceValues(func() (routers.Router, error) {
 	return legacy.NewRouter(doc, openapi3.AllowExtraSiblingFields("no trailing dot", "punycode."))
 })
 
-// validating returns a handler that passes all requests to next. It validates the requests to the
-// API and their answers.
+// validating returns a handler that passes all requests to next. The handler validates the requests
+// to the API and their answers.
 func (f *fixture) validating(next http.Handler) http.Handler {
 	router, err := loadAPIDescription()
 	if err != nil {
@@ -234,6 +234,6 @@ func (f *fixture) control(t conformance.T, method, path string, in, out any) {
 	defer func() { _ = resp.Body.Close() }()
 	answer, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusOK || (out != nil && json.Unmarshal(answer, out) != nil) {
-		t.Fatalf("%s %s: status %d, answer %s, want 200 and readable JSON", method, path, resp.StatusCode, answer)
+		t.Fatalf("%s %s: status %d, answer %s, want 200 and valid JSON", method, path, resp.StatusCode, answer)
 	}
 }

@@ -22,16 +22,16 @@ func TestInactiveTokensAreRefused(t *testing.T) {
 	zone := fixture.NewZone(t)
 	for _, status := range []string{"disabled", "expired"} {
 		fixture.control(t, http.MethodPut, "/token", map[string]string{"status": status}, nil)
-		if n, err := fixture.Provider().Check(t.Context()); err == nil {
-			t.Errorf("Check accepts a token that is %s, and counts %d zones", status, n)
+		if zones, err := fixture.Provider().Check(t.Context()); err == nil {
+			t.Errorf("Check accepts a token that is %s, and counts %d zones", status, zones)
 		}
 		if _, err := fixture.Provider().Zone(t.Context(), zone); err == nil {
-			t.Errorf("a token that is %s finds zones", status)
+			t.Errorf("Zone accepts a token that is %s", status)
 		}
 	}
 	fixture.control(t, http.MethodPut, "/token", map[string]string{"status": "active"}, nil)
-	if n, err := fixture.Provider().Check(t.Context()); err != nil || n != 1 {
-		t.Errorf("Check with the token that is active again: %d zones, %v, want 1", n, err)
+	if zones, err := fixture.Provider().Check(t.Context()); err != nil || zones != 1 {
+		t.Errorf("Check with the token that is active again: %d zones, %v, want 1", zones, err)
 	}
 }
 
@@ -45,16 +45,16 @@ func (f *fixture) customerToken(t *testing.T, customer string) string {
 	return out.Secrets["api_token"]
 }
 
-// TestEachCustomerHasItsOwnToken checks that all customers' tokens have access to the same zones,
-// that each has its own limit, and that other tokens are refused.
+// TestEachCustomerHasItsOwnToken checks that the tokens of two customers have access to the same
+// zone, that each token has its own limit, and that an unknown and an empty token are refused.
 func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
-	tokenOfOne, tokenOfOther := fixture.customerToken(t, "one"), fixture.customerToken(t, "other")
-	if tokenOfOne == tokenOfOther || tokenOfOne != fixture.customerToken(t, "one") {
-		t.Fatal("two customers share a token, or one has two:", tokenOfOne, tokenOfOther)
+	acmeToken, globexToken := fixture.customerToken(t, "acme"), fixture.customerToken(t, "globex")
+	if acmeToken == globexToken || acmeToken != fixture.customerToken(t, "acme") {
+		t.Fatalf("the tokens are %q for acme and %q for globex, want different tokens, and always the same token for acme", acmeToken, globexToken)
 	}
-	for token, isAccepted := range map[string]bool{tokenOfOne: true, tokenOfOther: true, tokenOfOne + "x": false, "": false} {
+	for token, isAccepted := range map[string]bool{acmeToken: true, globexToken: true, acmeToken + "x": false, "": false} {
 		provider, err := fixture.newProvider(fixture.connection(token))
 		if err == nil {
 			_, err = provider.Zone(t.Context(), zone)
@@ -65,15 +65,16 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	}
 	statuses := map[string]int{}
 	for range maxCalls {
-		statuses[tokenOfOne] = fixture.verifyStatus(tokenOfOne)
+		statuses[acmeToken] = fixture.verifyStatus(acmeToken)
 	}
-	statuses[tokenOfOther] = fixture.verifyStatus(tokenOfOther)
-	if statuses[tokenOfOne] != http.StatusTooManyRequests || statuses[tokenOfOther] != http.StatusOK {
-		t.Errorf("after %d calls with one token the statuses are %v, want 429 for it and 200 for the other token", maxCalls, statuses)
+	statuses[globexToken] = fixture.verifyStatus(globexToken)
+	if statuses[acmeToken] != http.StatusTooManyRequests || statuses[globexToken] != http.StatusOK {
+		t.Errorf("after %d calls with one token the statuses are %v, want 429 for %q and 200 for %q", maxCalls, statuses, acmeToken, globexToken)
 	}
 }
 
-// verifyStatus calls the simulator directly, because many calls are needed to reach the limit.
+// verifyStatus returns the status of the simulator's answer to the verification of a token. It calls
+// the simulator without HTTP, because many calls are needed to reach the limit.
 func (f *fixture) verifyStatus(token string) (status int) {
 	req := httptest.NewRequest(http.MethodGet, f.ready.Settings["api_url"]+"/user/tokens/verify", nil)
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -83,7 +84,7 @@ func (f *fixture) verifyStatus(token string) (status int) {
 }
 
 // TestBlockOfATokenEndsAfterItsWindow checks that a token that exceeded its limit is accepted after
-// the window, although the simulated clock moves back.
+// the window, even if the simulated clock was moved back meanwhile.
 func TestBlockOfATokenEndsAfterItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sim, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})

@@ -34,7 +34,7 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 }
 
 // TestZonePrefersTheActiveZone checks a token that has access to two zones of a domain, and a token
-// that has access only to the inactive one.
+// that has access only to the inactive zone.
 func TestZonePrefersTheActiveZone(t *testing.T) {
 	const moved, active = `{"id":"old","name":"a.test","status":"moved","type":"full","name_servers":["x.ns.cloudflare.com"]}`,
 		`{"id":"new","name":"a.test","status":"active","type":"full","name_servers":["y.ns.cloudflare.com"]}`
@@ -50,7 +50,7 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 }
 
 // TestZoneWithAnInternationalizedName finds, reads and writes a zone whose name the API returns in
-// Unicode. The names of the record sets have A-labels, also if the API returns names in Unicode.
+// Unicode. The names of the record sets have A-labels, even if the API returns names in Unicode.
 func TestZoneWithAnInternationalizedName(t *testing.T) {
 	const zone = "xn--mnchen-3ya.test"
 	fixture := newFixture(t)
@@ -72,6 +72,7 @@ func TestZoneWithAnInternationalizedName(t *testing.T) {
 	}
 }
 
+// TestRecordsReadsAllPagesWithoutATotal reads two pages that do not tell the number of pages.
 func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	pages := map[string]string{"1": `{"id":"a","type":"A","name":"a.test","content":"192.0.2.1"}`, "2": `{"id":"b","type":"MX","name":"a.test","content":"mx.test","priority":5}`}
 	provider := providerAnswering(t, func(query url.Values) string { return pages[query.Get("page")] })
@@ -104,8 +105,8 @@ func TestRecordsReadsAPageOfLongTexts(t *testing.T) {
 // returns the elements of the JSON array "result" in the answer to a query.
 func providerAnswering(t *testing.T, result func(url.Values) string) sdk.DNSProvider {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
-		_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + result(r.URL.Query()) + `]}`))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + result(r.URL.Query()) + `]}`))
 	}))
 	t.Cleanup(server.Close)
 	provider, err := newProcessState().provider(sdk.Connection{
