@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// testTimeout is a timeout that is exceeded only if a server never answers, even on a slow machine.
+// testTimeout is long enough for a slow machine. A call exceeds it only if a server never answers.
 const testTimeout = 4 * time.Minute
 
 // newTestState returns a processState whose calls time out after testTimeout.
@@ -33,19 +33,19 @@ func newTestState() *processState {
 	return state
 }
 
-// fixture is a real PowerDNS server behind a proxy that can lose requests and answers. It
+// fixture is a real PowerDNS server behind a proxy that can lose requests and answers. fixture
 // implements conformance.DNSFixture.
 type fixture struct {
 	server       *testserver.PowerDNS
 	newProvider  func(sdk.Connection) (sdk.DNSProvider, error)
 	proxy        *httptest.Server
 	nextFailure  atomic.Int64           // a conformance.Failure for the next PATCH
-	nextStatus   atomic.Int64           // a status for the next PATCH
+	nextStatus   atomic.Int64           // the status of the proxy's answer to the next PATCH
 	beforePatch  atomic.Pointer[func()] // runs before the next PATCH reaches the server
 	beforeCall   atomic.Pointer[func()] // runs before each request reaches the server
-	patches      atomic.Int64
+	patches      atomic.Int64           // number of PATCH requests of the plugin
 	zonesCreated atomic.Int64
-	calls        atomic.Int64
+	calls        atomic.Int64 // number of requests of the plugin
 }
 
 func newFixture(t conformance.T) *fixture {
@@ -114,6 +114,7 @@ func (f *fixture) providerWithKey(key string) sdk.DNSProvider {
 
 func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithKey(f.server.Key) }
 
+// Refused returns a provider with a key that the server rejects.
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithKey("guessed") }
 
 func (f *fixture) NewZone(t conformance.T) string {
@@ -126,7 +127,8 @@ func (f *fixture) NewZone(t conformance.T) string {
 
 func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) { f.putSet(t, zone, s, false) }
 
-// putSet replaces a set. The server stores disabled records, but does not serve them.
+// putSet writes the set s, and replaces the values that the server has. If disabled is true, the
+// records of s are disabled: the server stores them, but does not serve them.
 func (f *fixture) putSet(t conformance.T, zone string, s sdk.RRSet, disabled bool) {
 	t.Helper()
 	records := []map[string]any{}
@@ -142,12 +144,12 @@ func (f *fixture) replaceSet(t conformance.T, zone string, set map[string]any) {
 }
 
 // storedZone returns a zone as the server stores it, with its disabled records.
-func (f *fixture) storedZone(t conformance.T, zone string) (z zoneDoc) {
+func (f *fixture) storedZone(t conformance.T, zone string) (stored zoneDoc) {
 	t.Helper()
-	if err := json.Unmarshal(f.callServer(t, http.MethodGet, "/zones/"+zone+".", nil), &z); err != nil {
+	if err := json.Unmarshal(f.callServer(t, http.MethodGet, "/zones/"+zone+".", nil), &stored); err != nil {
 		t.Fatal(err)
 	}
-	return z
+	return stored
 }
 
 func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
@@ -178,7 +180,7 @@ func (f *fixture) callServer(t conformance.T, method, path string, in any) []byt
 	return answer
 }
 
-// Held reads the zone by a zone transfer.
+// Held reads the zone by a zone transfer. It omits the SOA set and the zone's own NS set.
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
 	parts, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(new(wire.Msg).SetAxfr(zone+"."), f.server.DNS)

@@ -19,15 +19,21 @@ type owner struct {
 	*fixture
 	t             *testing.T
 	zone          string
-	changes       int
+	changes       int  // number of changes that the owner has made
 	hasOverlapped bool // the owner changed the zone between the plugin's read and its PATCH
-	// added are the values that the owner added and did not delete. removed are the values that the
-	// owner removed. ttl is the TTL that the owner set, 0 for none.
+	// added are the values that the owner added and did not remove later. removed are the values that
+	// the owner removed. ttl is the TTL that the owner set, or 0.
 	added, removed []string
 	ttl            int
 }
 
-// ownersChanges are the changes that an owner can make.
+// removableValue is a value that zones of the test have at first. The owner can remove it.
+const removableValue = "removable"
+
+// ownersTTL is a TTL that no set has at first.
+const ownersTTL = 77
+
+// ownersChanges are the changes that an owner can make. set is the TXT set of the zone's apex.
 var ownersChanges = []func(o *owner, set sdk.RRSet){
 	func(o *owner, set sdk.RRSet) { // adds a value
 		value := fmt.Sprintf("added %d", o.changes)
@@ -35,8 +41,8 @@ var ownersChanges = []func(o *owner, set sdk.RRSet){
 		o.putValues(set, append(set.Values, value))
 	},
 	func(o *owner, set sdk.RRSet) { // removes a value
-		o.removed = append(o.removed, "second")
-		o.putValues(set, slices.DeleteFunc(set.Values, func(v string) bool { return v == "second" }))
+		o.removed = append(o.removed, removableValue)
+		o.putValues(set, slices.DeleteFunc(set.Values, func(v string) bool { return v == removableValue }))
 	},
 	func(o *owner, set sdk.RRSet) { // deletes the set
 		o.removed, o.added, o.ttl = append(o.removed, set.Values...), nil, 0
@@ -44,7 +50,7 @@ var ownersChanges = []func(o *owner, set sdk.RRSet){
 	},
 	func(o *owner, set sdk.RRSet) { // changes the TTL
 		if len(set.Values) > 0 {
-			o.ttl, set.TTL = 77, 77
+			o.ttl, set.TTL = ownersTTL, ownersTTL
 		}
 		o.putValues(set, set.Values)
 	},
@@ -64,26 +70,26 @@ func (o *owner) currentSet() sdk.RRSet {
 	return set
 }
 
-// planChanges chooses at most two changes. For each change it also chooses the request of the
-// plugin before which the owner makes the change. The test must call beforeRequest before each
-// request of the plugin. beforeRequest makes the changes that are chosen for this request.
+// planChanges chooses at most two changes of the owner. For each change it also chooses one of the
+// requests of Apply, before which the owner makes the change. The test must call beforeRequest
+// before each of these requests. beforeRequest makes the changes that are chosen for the request.
 func (o *owner) planChanges(order *interleaving.Order) (beforeRequest func()) {
-	const requests = 3
-	var changesBefore [requests][]func(*owner, sdk.RRSet)
+	const requestsOfApply = 3 // the read, the PATCH, and the read of the written sets
+	var changesBefore [requestsOfApply][]func(*owner, sdk.RRSet)
 	for request, chosen := 0, 0; chosen < 2; chosen++ {
-		if request += order.Choose(requests + 1 - request); request == requests {
+		if request += order.Choose(requestsOfApply + 1 - request); request == requestsOfApply {
 			break
 		}
 		changesBefore[request] = append(changesBefore[request], ownersChanges[order.Choose(len(ownersChanges))])
 	}
-	next := 0
+	nextRequest := 0
 	return func() {
-		for _, change := range changesBefore[next] {
+		for _, change := range changesBefore[nextRequest] {
 			o.changes++
-			o.hasOverlapped = o.hasOverlapped || next == 1
+			o.hasOverlapped = o.hasOverlapped || nextRequest == 1
 			change(o, o.currentSet())
 		}
-		next++
+		nextRequest++
 	}
 }
 
@@ -104,30 +110,30 @@ func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {
 		zone := fixture.NewZone(t)
 		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": []string{"DEFAULT", "INCREASE"}[order.Choose(2)]})
-		before := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "second"}}
+		before := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", removableValue}}
 		fixture.Put(t, zone, before)
 		zoneInfo := findZone(t, fixture, zone)
 		after := before
-		after.Values = []string{"MS=ms1", "of the owner", "second"}
-		o := &owner{fixture: fixture, t: t, zone: zone}
-		beforeCall, patchesBefore := o.planChanges(order), fixture.patches.Load()
-		fixture.beforeCall.Store(&beforeCall)
+		after.Values = []string{"MS=ms1", "of the owner", removableValue}
+		zoneOwner := &owner{fixture: fixture, t: t, zone: zone}
+		beforeRequest, patchesBefore := zoneOwner.planChanges(order), fixture.patches.Load()
+		fixture.beforeCall.Store(&beforeRequest)
 		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{{Before: before, After: after}})
 		fixture.beforeCall.Store(nil)
-		held, outcome := o.currentSet(), sdk.OutcomeOf(err)
+		held, outcome := zoneOwner.currentSet(), sdk.OutcomeOf(err)
 		overlapped := outcome == sdk.OutcomeOf(sdk.Overlapped())
 		changedNothing := err != nil && outcome.Kind != sdk.Broken && outcome.Kind != sdk.Unknown
 		switch {
-		case o.lostAChange(held) && !overlapped:
-			t.Errorf("a change of the owner is lost, and Apply returned %v; the zone has %+v", err, held)
-		case overlapped && (!o.hasOverlapped || changedNothing):
-			t.Errorf("nobody changed the zone between the read and the PATCH, and Apply returned %v", err)
-		case o.hasOverlapped && !overlapped:
+		case zoneOwner.lostAChange(held) && !overlapped:
+			t.Errorf("a change of the owner is lost, and Apply returned %v, want overlapped; the zone has %+v", err, held)
+		case overlapped && !zoneOwner.hasOverlapped:
+			t.Errorf("nobody changed the zone between the read and the PATCH, and Apply returned %v, want no overlap", err)
+		case zoneOwner.hasOverlapped && !overlapped:
 			t.Errorf("the zone changed between the read and the PATCH, and Apply returned %v, want overlapped", err)
 		case err == nil && !held.Same(after):
 			t.Errorf("Apply succeeded, and the zone has %+v, want %+v", held, after)
 		case changedNothing && fixture.patches.Load() > patchesBefore:
-			t.Errorf("Apply sent a PATCH and returned %v, which says that nothing changed", err)
+			t.Errorf("Apply sent a PATCH and returned %v, want no PATCH, because the error says that nothing changed", err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // providerAnswering returns a provider whose server answers every request with begin, then as many
-// copies of part as the parameter times says, then end.
+// copies of part as times says, and then end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -37,33 +37,33 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 }
 
 // TestCheckCountsThousandsOfZones checks that Check accepts a server with thousands of zones. Check
-// refuses a list of zones that is larger than maxZoneList, and answers that are no list of zones.
+// must fail if the list of zones is larger than maxZoneList, or if the answer is not a list.
 func TestCheckCountsThousandsOfZones(t *testing.T) {
-	const first = `[{"id":"z.test.","name":"z.test."}`
+	const begin = `[{"id":"z.test.","name":"z.test."}`
 	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
-	if zones, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); zones != 5000 || err != nil {
+	if zones, err := providerAnswering(t, begin, entry, 4999, "]").Check(t.Context()); zones != 5000 || err != nil {
 		t.Errorf("Check counts %d zones, %v, want 5000", zones, err)
 	}
-	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) {
+	if _, err := providerAnswering(t, begin, entry, 40_000, "]").Check(t.Context()); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) {
 		t.Errorf("Check of a list over maxZoneList: %v, want too large", err)
 	}
-	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
+	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, begin} {
 		if _, err := providerAnswering(t, nonsense, "", 0, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("Check of the answer %q: %v, want broken", nonsense, err)
 		}
 	}
 }
 
-// TestZoneAboveTheSizeLimitIsRefused checks that a large zone is read, and that a zone larger than
-// maxZone is refused.
+// TestZoneAboveTheSizeLimitIsRefused checks that Records reads a large zone, and refuses a zone that
+// is larger than maxZone.
 func TestZoneAboveTheSizeLimitIsRefused(t *testing.T) {
 	zone := sdk.Zone{ID: "a.test.", Name: "a.test"}
-	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
+	const begin = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
 	entry := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`
-	if sets, err := providerAnswering(t, first, entry, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
+	if sets, err := providerAnswering(t, begin, entry, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
 		t.Errorf("Records returns %d sets, %v, want 20001", len(sets), err)
 	}
-	_, err := providerAnswering(t, first, entry, 60_000, "]}").Records(t.Context(), zone)
+	_, err := providerAnswering(t, begin, entry, 60_000, "]}").Records(t.Context(), zone)
 	if sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("Records of a zone over maxZone: %v, want too large", err)
 	}

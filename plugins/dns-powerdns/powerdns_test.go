@@ -64,7 +64,7 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if diff := cmp.Diff([]string{"intwo strings"}, before.Values); diff != "" {
-		t.Fatalf("the set must contain only the enabled record (-want +got):\n%s", diff)
+		t.Fatalf("the values of the set, want only the enabled record (-want +got):\n%s", diff)
 	}
 	after := before
 	after.Values = append([]string{"MS=ms1"}, before.Values...)
@@ -80,7 +80,7 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 }
 
-// TestApplyEnablesADisabledRecord writes a value of which the zone has a disabled record.
+// TestApplyEnablesADisabledRecord writes a value that a disabled record of the zone already has.
 func TestApplyEnablesADisabledRecord(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -104,8 +104,8 @@ func TestApplyEnablesADisabledRecord(t *testing.T) {
 	}
 }
 
-// TestDisabledCNAMEIsNotReplaced writes a CNAME at a name that has a disabled CNAME with a
-// different target. The server allows only one CNAME, enabled or not.
+// TestDisabledCNAMEIsNotReplaced writes a CNAME at a name that has a disabled CNAME with a different
+// target. The server allows only one CNAME for a name, and counts disabled records too.
 func TestDisabledCNAMEIsNotReplaced(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -139,8 +139,8 @@ func TestApplyKeepsATTLOf0(t *testing.T) {
 }
 
 // TestChangeDuringAWriteIsReported lets the zone's owner add a value between the plugin's read and
-// its PATCH. The PATCH replaces the whole set, so the owner's value is lost. The plugin must not
-// report success.
+// its PATCH. The PATCH replaces the whole set, so the owner's value is lost. The plugin must report
+// the overlap instead of success.
 func TestChangeDuringAWriteIsReported(t *testing.T) {
 	fixture := newFixture(t)
 	for name, soaEditAPI := range map[string]string{"default serials": "DEFAULT", "increased serials": "INCREASE", "lower case": "increase"} {
@@ -170,7 +170,7 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 			if err := write("v=spf1 -all"); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.Overlapped()) {
 				t.Errorf("Apply during the owner's write: %v, want overlapped", err)
 			}
-			if err := write("after that"); err != nil {
+			if err := write("v=late"); err != nil {
 				t.Errorf("the next write: %v, want no error", err)
 			}
 		})
@@ -178,8 +178,8 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 }
 
 // TestZoneWithoutChangeCounterIsNotWritten checks zones whose serials do not show every change. The
-// plugin refuses to write them, because it could not detect that its PATCH removed a value that
-// somebody else had added meanwhile.
+// plugin refuses to write such a zone, because it could not detect that its PATCH removed a value
+// that somebody else had added meanwhile.
 func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 	fixture := newFixture(t)
 	for _, soaEditAPI := range []string{"", "EPOCH", "SOA-EDIT"} {
@@ -189,7 +189,7 @@ func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 		change := sdk.Change{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}}
 		_, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change})
 		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || fixture.patches.Load() != patchesBefore {
-			t.Errorf("soa_edit_api %q: got %v, want invalid_request and no PATCH", soaEditAPI, err)
+			t.Errorf("soa_edit_api %q: got %v and %d PATCH requests, want invalid_request and none", soaEditAPI, err, fixture.patches.Load()-patchesBefore)
 		}
 		fixture.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
 		if _, err := fixture.Provider().Apply(t.Context(), zoneInfo, []sdk.Change{change}); err != nil {
@@ -198,10 +198,12 @@ func TestZoneWithoutChangeCounterIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestSerialsShowChangesInBetween(t *testing.T) {
-	for _, tt := range []struct {
+// TestSerialsShowOtherChanges checks what the serials before and after a PATCH say about changes of
+// somebody else between the read and the PATCH. The PATCH itself increases the serial once.
+func TestSerialsShowOtherChanges(t *testing.T) {
+	for _, tc := range []struct {
 		soaEditAPI, before, after string
-		changed                   bool
+		wantChanged               bool
 	}{
 		{"INCREASE", "7", "8", false},
 		{"INCREASE", "7", "9", true},
@@ -215,10 +217,10 @@ func TestSerialsShowChangesInBetween(t *testing.T) {
 		{"", "7", "7", false},
 		{"", "7", "", false},
 	} {
-		soa := sdk.RRSet{Name: "a.test", Type: sdk.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
-		z := zoneDoc{Name: "a.test.", SOAEditAPI: &tt.soaEditAPI}
-		if got := z.changedBetween(tt.after, []sdk.RRSet{soa}); got != tt.changed {
-			t.Errorf("soa_edit_api %q, serial %s to %s: changed in between %v, want %v", tt.soaEditAPI, tt.before, tt.after, got, tt.changed)
+		soa := sdk.RRSet{Name: "a.test", Type: sdk.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tc.before + " 3600 600 604800 60"}}
+		zone := zoneDoc{Name: "a.test.", SOAEditAPI: &tc.soaEditAPI}
+		if got := zone.changedBetween(tc.after, []sdk.RRSet{soa}); got != tc.wantChanged {
+			t.Errorf("soa_edit_api %q, serial %s to %s: changed in between %v, want %v", tc.soaEditAPI, tc.before, tc.after, got, tc.wantChanged)
 		}
 	}
 }
@@ -269,13 +271,13 @@ func TestStatusesOfAWriteAreClassified(t *testing.T) {
 }
 
 func TestInvalidConnectionsAreRefused(t *testing.T) {
-	good := func() sdk.Connection {
+	validConnection := func() sdk.Connection {
 		return sdk.Connection{
 			Settings: map[string]string{"api_url": "https://dns.example.com:8081/api/v1/"},
 			Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 		}
 	}
-	dnsProvider, err := newProcessState().provider(good())
+	dnsProvider, err := newProcessState().provider(validConnection())
 	if err != nil || dnsProvider.(*provider).base != "https://dns.example.com:8081/api/v1/servers/localhost" {
 		t.Fatalf("a valid connection: %+v, %v, want the base URL of the server localhost", dnsProvider, err)
 	}
@@ -291,9 +293,9 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		"a control character":     func(connection sdk.Connection) { connection.Secrets["api_key"] = sdk.NewSecret("k\x01") },
 		"not a boolean":           func(connection sdk.Connection) { connection.Settings["allow_private"] = "maybe" },
 	} {
-		c := good()
-		makeInvalid(c)
-		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		connection := validConnection()
+		makeInvalid(connection)
+		if _, err := newProcessState().provider(connection); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v, want invalid_request", name, err)
 		}
 	}
@@ -316,8 +318,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks pairs of TXT records that have the same text and divide it
-// into different strings. The change removes one record of a pair.
+// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the same
+// text, divided into different strings. The change removes one record of the first pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -348,15 +350,15 @@ func TestUnservedRowsAreLeftOut(t *testing.T) {
 	}
 	rows := strings.Join([]string{
 		row("a.test.", "A", "192.0.2.1"),
-		row("b.test.", "A", "192.0.2.2"), // outside the zone
-		row("not-a.test.", "TXT", "not quoted"),
-		row("test.", "A", "192.0.2.3"),
-		row("between.a.test.", "", ""),         // a name between two names with records
-		row("lower.a.test.", "a", "192.0.2.4"), // the server does not know this type
+		row("b.test.", "A", "192.0.2.2"),        // outside the zone
+		row("not-a.test.", "TXT", "not quoted"), // outside the zone
+		row("test.", "A", "192.0.2.3"),          // outside the zone
+		row("between.a.test.", "", ""),          // a name between two names with records
+		row("lower.a.test.", "a", "192.0.2.4"),  // the server does not know this type
 		row("w.A.test.", "TYPE65534", "\\\\# 0"),
 	}, ",")
-	p := providerAnswering(t, `{"id":"a.test.","name":"a.test.","rrsets":[`, rows, 1, "]}")
-	got, err := p.Records(t.Context(), sdk.Zone{ID: "a.test.", Name: "a.test"})
+	dnsProvider := providerAnswering(t, `{"id":"a.test.","name":"a.test.","rrsets":[`, rows, 1, "]}")
+	got, err := dnsProvider.Records(t.Context(), sdk.Zone{ID: "a.test.", Name: "a.test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +370,7 @@ func TestUnservedRowsAreLeftOut(t *testing.T) {
 		t.Errorf("the record sets (-want +got):\n%s", diff)
 	}
 	// An answer with a different zone must not count as an empty zone.
-	if _, err := p.Records(t.Context(), sdk.Zone{ID: "b.test.", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if _, err := dnsProvider.Records(t.Context(), sdk.Zone{ID: "b.test.", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("Records of a different zone: %v, want broken", err)
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// newSimulated returns an environment for the contract suite (package ports/contract) that uses the
-// simulator.
+// newSimulated returns a conformance.DNSTest whose provider is the plugin with the simulator.
 func newSimulated(t conformance.T) *conformance.DNSTest {
 	state := newTestState() // concurrent writers of a process share the locks in state
 	return conformance.SimulateDNS(t, simulator.New, func(connection sdk.Connection) sdk.DNSProvider {
@@ -37,14 +36,14 @@ func TestContractOnSimulator(t *testing.T) {
 }
 
 // TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server.
-// The statuses, the errors, the contents of the zone's record sets except SOA and NS, its
-// soa_edit_api, and the increase of its serial must be equal. TTLs are not compared. Of the error
-// for malformed content, only the beginning is compared.
+// After each request it compares the statuses, the errors, and the zones. Of the zones it compares
+// the contents of the record sets except SOA and NS, soa_edit_api, and the increase of the serial.
+// It does not compare TTLs. Of the error for malformed content, it compares only the beginning.
 func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	simulated, powerdns := newSimulated(t), newFixture(t)
 	zone := powerdns.NewZone(t)
-	if other := simulated.NewZone(t); other != zone {
-		t.Fatalf("the zones are %s and %s, want equal names", zone, other)
+	if simulatedZone := simulated.NewZone(t); simulatedZone != zone {
+		t.Fatalf("the zones are %s and %s, want equal names", zone, simulatedZone)
 	}
 	powerdns.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "INCREASE"})
 	const server = "/api/v1/servers/localhost"
@@ -105,14 +104,14 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 		wantError, _, _ := strings.Cut(want.Error, ": while")
 		wantError, _, _ = strings.Cut(wantError, ": expected")
 		if status != wantStatus || got.Error != wantError {
-			t.Errorf("%s: the simulator answers %d %q, PowerDNS %d %q", step.name, status, got.Error, wantStatus, want.Error)
+			t.Errorf("%s: the simulator answers %d %q, want the answer of PowerDNS, %d %q", step.name, status, got.Error, wantStatus, want.Error)
 		}
 		want, got = readZone(powerdns.server.API+pathOfZone, powerdns.server.Key), readZone(simulated.URL+pathOfZone, simulator.Key)
-		if increase, wantedIncrease := got.EditedSerial-beforeSimulated.EditedSerial, want.EditedSerial-beforeReal.EditedSerial; increase != wantedIncrease {
-			t.Errorf("%s: the serial increased by %d, that of PowerDNS by %d", step.name, increase, wantedIncrease)
+		if increase, wantIncrease := got.EditedSerial-beforeSimulated.EditedSerial, want.EditedSerial-beforeReal.EditedSerial; increase != wantIncrease {
+			t.Errorf("%s: the serial of the simulator increased by %d, want %d like that of PowerDNS", step.name, increase, wantIncrease)
 		}
 		if diff := gocmp.Diff(want.sets(), got.sets()); diff != "" {
-			t.Errorf("%s: the zone (-PowerDNS +simulator):\n%s", step.name, diff)
+			t.Errorf("%s: the zones differ (-PowerDNS +simulator):\n%s", step.name, diff)
 		}
 	}
 }
@@ -139,6 +138,8 @@ func (a apiAnswer) sets() map[string][]string {
 	return contents
 }
 
+// request sends a request and returns the status and the answer. If the answer is an error without
+// JSON, its text is in Error.
 func request(t *testing.T, method, url, key, body string) (int, apiAnswer) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))

@@ -13,18 +13,18 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestLargeTransferIsRefused checks that a transfer that is larger than maxBytes is refused even if
-// it has few records.
+// TestLargeTransferIsRefused checks that Records refuses a transfer that is larger than maxBytes,
+// even if the transfer has few records.
 func TestLargeTransferIsRefused(t *testing.T) {
-	p := serveMessages(t, answerLargeTransfer)
-	_, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+	dnsProvider := serveMessages(t, answerLargeTransfer)
+	_, err := dnsProvider.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
 	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
 		t.Fatalf("Records: %v, want answer_too_large", err)
 	}
 }
 
-// serveMessages serves zone transfers and updates with a handler, and returns a provider for this
-// server.
+// serveMessages starts a server that passes all messages to a handler, and returns a provider for
+// this server.
 func serveMessages(t *testing.T, handler wire.HandlerFunc) sdk.DNSProvider {
 	t.Helper()
 	const key = "c2VjcmV0"
@@ -59,56 +59,57 @@ func TestRecordsOutsideTheZoneAreOmitted(t *testing.T) {
 		}
 		*rr = parsed
 	}
-	p := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) {
+	dnsProvider := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) {
 		parts := make(chan *wire.Envelope, 1)
 		parts <- &wire.Envelope{RR: []wire.RR{soa, outsideRecord, zoneRecord, soa}}
 		close(parts)
 		_ = new(wire.Transfer).Out(w, r, parts)
 	})
-	got, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+	got, err := dnsProvider.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
 	if err != nil || len(got) != 2 || got[0].Type != sdk.SOA || got[1].Name != "w.a.test" {
 		t.Errorf("Records: %+v, %v, want the SOA and w.a.test", got, err)
 	}
-	if _, err := p.Records(t.Context(), sdk.Zone{ID: "b.test", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("Records of a different zone: %v, want broken", err)
+	if _, err := dnsProvider.Records(t.Context(), sdk.Zone{ID: "b.test", Name: "b.test"}); sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("Records of b.test, answered with a.test: %v, want broken", err)
 	}
 }
 
-// TestUnsignedAnswerHasUnknownOutcome checks that the code of an unsigned answer counts only if it
-// is NOTAUTH. A server that does not know the key cannot sign its answer.
+// TestUnsignedAnswerHasUnknownOutcome checks unsigned answers to an update. Only the response code
+// NOTAUTH counts, because a server that does not know the key cannot sign its answer.
 func TestUnsignedAnswerHasUnknownOutcome(t *testing.T) {
 	for rcode, want := range map[int]sdk.OutcomeKind{
 		wire.RcodeSuccess: sdk.Unknown, wire.RcodeNXRrset: sdk.Unknown, wire.RcodeRefused: sdk.Unknown, wire.RcodeNotAuth: sdk.Refused,
 	} {
-		p := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) { _ = w.WriteMsg(new(wire.Msg).SetRcode(r, rcode)) })
-		err := p.(*provider).update(t.Context(), new(wire.Msg).SetUpdate("a.test."))
+		dnsProvider := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) { _ = w.WriteMsg(new(wire.Msg).SetRcode(r, rcode)) })
+		err := dnsProvider.(*provider).update(t.Context(), new(wire.Msg).SetUpdate("a.test."))
 		if got := sdk.OutcomeOf(err).Kind; got != want {
 			t.Errorf("%s: %v (%v), want %v", wire.RcodeToString[rcode], got, err, want)
 		}
 	}
 }
 
-// TestNotAuthNamesItsReason checks what NOTAUTH to a transfer means. If the server signs its answer
-// to a query, it accepts the key and does not have the zone. Otherwise it does not accept the key.
+// TestNotAuthNamesItsReason checks the errors for a transfer that the server answers with NOTAUTH.
+// The plugin then sends a query. If the server signs its answer to the query, the server accepts
+// the key, and does not have the zone. Otherwise it does not accept the key.
 func TestNotAuthNamesItsReason(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		queryRcode int
 		signsQuery bool
 		wantNoZone bool
 	}{{wire.RcodeRefused, true, true}, {wire.RcodeSuccess, true, true}, {wire.RcodeRefused, false, false}, {wire.RcodeNotAuth, false, false}} {
-		p := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) {
+		dnsProvider := serveMessages(t, func(w wire.ResponseWriter, r *wire.Msg) {
 			answer := new(wire.Msg).SetRcode(r, wire.RcodeNotAuth)
 			if r.Question[0].Qtype == wire.TypeSOA {
-				answer.Rcode = tt.queryRcode
+				answer.Rcode = tc.queryRcode
 			}
-			if tt.signsQuery {
+			if tc.signsQuery {
 				answer.SetTsig("k.", wire.HmacSHA256, clockSkew, time.Now().Unix())
 			}
 			_ = w.WriteMsg(answer)
 		})
-		_, err := p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
-		if sdk.IsNoZone(err) != tt.wantNoZone || !tt.wantNoZone && sdk.OutcomeOf(err).Kind != sdk.Refused {
-			t.Errorf("%+v: got %v, want no zone if wantNoZone is true, otherwise a refusal", tt, err)
+		_, err := dnsProvider.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
+		if sdk.IsNoZone(err) != tc.wantNoZone || !tc.wantNoZone && sdk.OutcomeOf(err).Kind != sdk.Refused {
+			t.Errorf("answer to the query %+v: got %v, want no zone: %v, otherwise a refusal of the key", tc, err, tc.wantNoZone)
 		}
 	}
 }

@@ -32,8 +32,8 @@ func newTestProvider(connection sdk.Connection) (sdk.DNSProvider, error) {
 	return created, err
 }
 
-// fixture is a real BIND server behind a proxy that can lose requests and answers. It implements
-// conformance.DNSFixture.
+// fixture is a real BIND server behind a proxy that can lose requests and answers. fixture
+// implements conformance.DNSFixture.
 type fixture struct {
 	server          *testserver.BIND
 	proxy           net.Listener
@@ -78,7 +78,7 @@ func (f *fixture) acceptConns() {
 }
 
 // proxyConn forwards one connection to the server. It reads the client's data message by message,
-// so that it can recognize an update and apply nextFailure to it.
+// so that it can apply nextFailure to an update.
 func (f *fixture) proxyConn(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", f.server.Addr)
@@ -107,7 +107,7 @@ func (f *fixture) proxyConn(client net.Conn) {
 		if _, err := io.ReadFull(client, message); err != nil {
 			return
 		}
-		if message[2]>>3&15 == wire.OpcodeUpdate {
+		if opcode := message[2] >> 3 & 15; opcode == wire.OpcodeUpdate {
 			switch conformance.Failure(f.nextFailure.Swap(0)) {
 			case conformance.LosesRequest:
 				return
@@ -119,6 +119,8 @@ func (f *fixture) proxyConn(client net.Conn) {
 	}
 }
 
+// connection returns a connection with the zones that NewZone has returned. If it has returned none,
+// the connection has the first zone, because the setting zones is required.
 func (f *fixture) connection(secretText string) sdk.Connection {
 	var zones []string
 	for n := range f.zonesUsed.Load() {
@@ -145,6 +147,7 @@ func (f *fixture) providerWithSecret(secretText string) sdk.DNSProvider {
 
 func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithSecret(f.server.Secret) }
 
+// Refused returns a provider with a secret that the server rejects.
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithSecret("Z3Vlc3NlZA==") }
 
 func (f *fixture) NewZone(t conformance.T) string {
@@ -191,6 +194,7 @@ func (f *fixture) update(t conformance.T, msg *wire.Msg) {
 	}
 }
 
+// Held reads the zone by a zone transfer. It omits the SOA set and the zone's own NS set.
 func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
 	var held []simulate.Record

@@ -37,25 +37,24 @@ func TestZoneThatTheServerLacksIsReported(t *testing.T) {
 	fixture := newFixture(t)
 	connection := fixture.connection(fixture.server.Secret)
 	connection.Settings["zones"] = "lacking.test"
-	p, err := newTestProvider(connection)
+	dnsProvider, err := newTestProvider(connection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "zones: the server does not serve") {
+	if _, err := dnsProvider.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "zones: the server does not serve") {
 		t.Errorf("Check: %v, want an error that names the setting zones", err)
 	}
-	if _, err := p.Zone(t.Context(), "lacking.test"); !sdk.IsNoZone(err) {
+	if _, err := dnsProvider.Zone(t.Context(), "lacking.test"); !sdk.IsNoZone(err) {
 		t.Errorf("Zone: %v, want no zone", err)
 	}
 }
 
-// TestPrerequisitesDetectConcurrentChanges sends an update that was created before the zone
-// changed.
+// TestPrerequisitesDetectConcurrentChanges creates an update, changes the zone, and then sends the
+// update. The server must refuse it.
 func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 	fixture := newFixture(t)
-	for name, tt := range map[string]struct {
-		before, concurrent sdk.RRSet
-		after              sdk.RRSet
+	for name, tc := range map[string]struct {
+		before, concurrent, after sdk.RRSet
 	}{
 		"a value changed": {
 			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"foreign"}},
@@ -76,31 +75,32 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			zone := fixture.NewZone(t)
-			tt.before.Name, tt.concurrent.Name, tt.after.Name = "x."+zone, "x."+zone, "x."+zone
-			if len(tt.before.Values) > 0 {
-				fixture.Put(t, zone, tt.before)
+			tc.before.Name, tc.concurrent.Name, tc.after.Name = "x."+zone, "x."+zone, "x."+zone
+			if len(tc.before.Values) > 0 {
+				fixture.Put(t, zone, tc.before)
 			}
 			dnsProvider := fixture.Provider().(*provider)
 			records, err := dnsProvider.transfer(t.Context(), zone)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := newUpdateMessage(zone, records, []sdk.Change{{Before: tt.before, After: tt.after}})
+			msg, err := newUpdateMessage(zone, records, []sdk.Change{{Before: tc.before, After: tc.after}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			fixture.Put(t, zone, tt.concurrent)
-			if err := dnsProvider.update(t.Context(), m); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
-				t.Fatalf("got %v, want a changed zone", err)
+			fixture.Put(t, zone, tc.concurrent)
+			if err := dnsProvider.update(t.Context(), msg); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
+				t.Fatalf("got %v, want the error that the zone changed", err)
 			}
-			if held := fixture.Held(t, zone); len(held) != 1 || !held[0].Same(tt.concurrent) {
-				t.Fatalf("the zone has %+v, want only %+v", held, tt.concurrent)
+			if held := fixture.Held(t, zone); len(held) != 1 || !held[0].Same(tc.concurrent) {
+				t.Fatalf("the zone has %+v, want only %+v", held, tc.concurrent)
 			}
 		})
 	}
 }
 
-// TestApplyKeepsTheStringsOfATXT checks a text that its owner has split into several strings.
+// TestApplyKeepsTheStringsOfATXT adds a value to a TXT set. The set has a text that its owner has
+// divided into several strings.
 func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -128,7 +128,7 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 			text, ok := rr.(*wire.TXT)
 			return ok && slices.Equal(text.Txt, ownersRecord.Txt) && int(text.Hdr.Ttl) == ttl
 		}) {
-			t.Fatalf("the strings or the TTL are wrong: %v, want %q with the TTL %d", fixture.transfer(t, zone), ownersRecord.Txt, ttl)
+			t.Fatalf("the zone has %v, want a TXT record with the strings %q and the TTL %d", fixture.transfer(t, zone), ownersRecord.Txt, ttl)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 }
 
 // TestTheServerIsTheOnlyAllowedHost checks several forms of the setting `server`. HostsOf must
-// return exactly the host in the setting.
+// return only the host that the plugin calls.
 func TestTheServerIsTheOnlyAllowedHost(t *testing.T) {
 	for _, server := range []string{"ns1.example.com", " NS1.example.com.:53 ", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:53"} {
 		connection := validConnection()
@@ -198,7 +198,7 @@ func TestTheServerIsTheOnlyAllowedHost(t *testing.T) {
 		}
 		host, _, err := net.SplitHostPort(dnsProvider.(*provider).server)
 		if hosts := description().HostsOf(connection); err != nil || !slices.Equal(hosts, []string{sdk.PlainName(host)}) {
-			t.Errorf("%q: the hosts %q are allowed, and %q is called, %v", server, hosts, host, err)
+			t.Errorf("%q: the hosts %q are allowed, want only the host %q that the plugin calls: %v", server, hosts, host, err)
 		}
 	}
 }
@@ -229,14 +229,14 @@ func TestUnreachableServerIsDown(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks pairs of TXT records that have the same text and divide it
-// into different strings. The change removes one record of a pair.
+// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the same
+// text, divided into different strings. The change removes one record of the first pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
 	msg := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
-	for _, parts := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
-		msg.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: parts}})
+	for _, stringsOfText := range [][]string{{"twice"}, {"twi", "ce"}, {"both stay"}, {"both ", "stay"}} {
+		msg.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: stringsOfText}})
 	}
 	fixture.update(t, msg)
 	before := sdk.FindSet(fixture.Held(t, zone), "x."+zone, sdk.TXT)

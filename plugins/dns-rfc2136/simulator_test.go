@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// simulated is a simulated server. It implements conformance.DNSFixture.
+// simulated is an environment with the simulator. It implements conformance.DNSFixture.
 type simulated struct {
 	*conformance.DNSTest
 	t conformance.T
@@ -28,14 +28,15 @@ func newSimulated(t conformance.T) simulated {
 	return simulated{conformance.SimulateDNS(t, simulator.New, nil), t}
 }
 
-// connect returns the provider for a connection that names all current zones of the simulator.
+// connect returns a provider with this secret. The setting zones of its connection names all current
+// zones of the simulator.
 func (s simulated) connect(secretText string) sdk.DNSProvider {
 	s.t.Helper()
 	var issued struct{ Settings map[string]string }
 	s.Control(s.t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
-	c := s.Connection(issued.Settings, nil)
-	c.Secrets["key_secret"] = sdk.NewSecret(secretText)
-	provider, err := newTestProvider(c)
+	connection := s.Connection(issued.Settings, nil)
+	connection.Secrets["key_secret"] = sdk.NewSecret(secretText)
+	provider, err := newTestProvider(connection)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -54,8 +55,9 @@ func TestContractOnSimulator(t *testing.T) {
 // client sends messages to the simulator or to BIND.
 type client struct{ addr, key, secret string }
 
-// send sends a message and returns the response code and the TSIG error of the answer. It does not
-// sign the message if key is "none". If key or secretText is empty, send uses c.key or c.secret.
+// send sends a message that is signed at the time `at`. It returns the response code and the TSIG
+// error of the answer. It does not sign the message if key is "none". If key is empty, send uses
+// c.key. If secretText is empty, it uses c.secret.
 func (c client) send(t *testing.T, msg *wire.Msg, key, secretText, algorithm string, at time.Time) string {
 	t.Helper()
 	msg = msg.Copy()
@@ -125,8 +127,8 @@ func (c client) records(t *testing.T, zone string) (texts []string, serial uint3
 func TestSimulatorAnswersLikeBIND(t *testing.T) {
 	simulated, bind := newSimulated(t), newFixture(t)
 	zone := bind.NewZone(t)
-	if other := simulated.NewZone(t); other != zone {
-		t.Fatalf("the zones are %s and %s, want equal names", zone, other)
+	if simulatedZone := simulated.NewZone(t); simulatedZone != zone {
+		t.Fatalf("the zones are %s and %s, want equal names", zone, simulatedZone)
 	}
 	servers := []client{
 		{bind.server.Addr, bind.server.Key, bind.server.Secret},
@@ -207,6 +209,7 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{name: "a query for an unknown zone", msg: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
 		{name: "an opcode that is not implemented", msg: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
 	} {
+		// The answers and zones of BIND come first, those of the simulator second.
 		var answers [2]string
 		var zones [2][]string
 		var serialIncreases [2]uint32
@@ -222,10 +225,10 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 			serialIncreases[i] = after - before
 		}
 		if answers[0] != answers[1] || serialIncreases[0] != serialIncreases[1] {
-			t.Errorf("%s: BIND answers %s and the serial grows by %d, the simulator %s and %d", step.name, answers[0], serialIncreases[0], answers[1], serialIncreases[1])
+			t.Errorf("%s: the simulator answers %s and increases the serial by %d, want %s and %d like BIND", step.name, answers[1], serialIncreases[1], answers[0], serialIncreases[0])
 		}
 		if diff := cmp.Diff(zones[0], zones[1]); diff != "" {
-			t.Errorf("%s: the zone (-BIND +simulator):\n%s", step.name, diff)
+			t.Errorf("%s: the zones differ (-BIND +simulator):\n%s", step.name, diff)
 		}
 	}
 }
