@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestContainerImageServes checks the image that `make test-programs` builds. Its binaries must be
-// static, its user unprivileged, and its plugins valid. Its service must start.
+// TestContainerImageServes checks the image that `make test-programs` builds. The binaries of the
+// image must be static, its user unprivileged, and its plugins valid. The service must start.
 func TestContainerImageServes(t *testing.T) {
 	t.Parallel()
 	var config map[string]string
@@ -37,15 +37,15 @@ func TestContainerImageServes(t *testing.T) {
 	root := testserver.Program(t, "image/root")
 	program := filepath.Join(root, "opt", "tenantry", "tenantry")
 	checkStatic(t, program)
-	sources, err := filepath.Glob("../plugins/*/main.go")
-	if err != nil || len(sources) < 4 {
-		t.Fatalf("the sources of the plugins are %v: %v", sources, err)
+	mainFiles, err := filepath.Glob("../plugins/*/main.go")
+	if err != nil || len(mainFiles) < 4 {
+		t.Fatalf("the main files of the plugins are %v, want at least four: %v", mainFiles, err)
 	}
-	for _, source := range sources {
-		checkStatic(t, filepath.Join(root, "opt", "tenantry", "plugins", filepath.Base(filepath.Dir(source))))
+	for _, mainFile := range mainFiles {
+		checkStatic(t, filepath.Join(root, "opt", "tenantry", "plugins", filepath.Base(filepath.Dir(mainFile))))
 	}
-	if out, err := exec.Command(program, "plugin", "verify", "--plugin-dir", filepath.Join(root, "opt", "tenantry", "plugins")).CombinedOutput(); err != nil || strings.Count(string(out), " ok ") != len(sources) {
-		t.Errorf("plugin verify: %v, want %d plugins that are ok: %s", err, len(sources), out)
+	if out, err := exec.Command(program, "plugin", "verify", "--plugin-dir", filepath.Join(root, "opt", "tenantry", "plugins")).CombinedOutput(); err != nil || strings.Count(string(out), " ok ") != len(mainFiles) {
+		t.Errorf("plugin verify: %v, want %d plugins that are ok: %s", err, len(mainFiles), out)
 	}
 	for name, want := range map[string]fs.FileMode{
 		"tmp": 0o777 | fs.ModeSticky | fs.ModeDir, "data": 0o700 | fs.ModeDir, "opt/tenantry/tenantry": 0o755,
@@ -72,7 +72,7 @@ func TestContainerImageServes(t *testing.T) {
 	// The mail plugin starts, but some of its required settings are missing, so the answer is
 	// service_unavailable.
 	if status, answer := get(t, service.text("api")+"/v1/tenants/connect-url", key); answer.text("code") != "service_unavailable" {
-		t.Errorf("connect-url: %d %v, want service_unavailable", status, answer)
+		t.Errorf("connect-url: %d %v, want the code service_unavailable", status, answer)
 	}
 }
 
@@ -92,14 +92,14 @@ func checkStatic(t *testing.T, file string) {
 	}
 }
 
-// TestContainerfilePinsTheToolchain checks that the Containerfile has the Go version of go.mod and
-// that its last stage is FROM scratch. It also checks the stop timeout in README.md.
+// TestContainerfilePinsTheToolchain checks that the Containerfile has the Go version of go.mod, and
+// that its last stage is FROM scratch. The test also checks the stop timeout in README.md.
 func TestContainerfilePinsTheToolchain(t *testing.T) {
 	t.Parallel()
 	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(fileText(t, "../go.mod"))
 	from := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(fileText(t, "container/Containerfile"), -1)
 	if len(from) != 2 || from[0][1] != "docker.io/library/golang:"+version[1]+"-bookworm" || from[1][1] != "scratch" {
-		t.Errorf("the stages are %s, want the image of Go %s and then scratch", from, version[1])
+		t.Errorf("the stages are %s, want the bookworm image of Go %s and then scratch", from, version[1])
 	}
 	if wait := secondsIn(t, fileText(t, "container/README.md"), `--stop-timeout (\d+)`); wait < defaultDrainTime(t)+10*time.Second {
 		t.Errorf("the stop timeout in README.md is %s, want at least 10 s more than drain_time", wait)

@@ -29,11 +29,12 @@ type object map[string]any
 
 func (o object) text(name string) string { return fmt.Sprint(o[name]) }
 
+// objects returns the objects of a list. It omits elements that are not objects.
 func (o object) objects(name string) (list []object) {
 	items, _ := o[name].([]any)
 	for _, item := range items {
-		if m, ok := item.(map[string]any); ok {
-			list = append(list, m)
+		if member, ok := item.(map[string]any); ok {
+			list = append(list, member)
 		}
 	}
 	return list
@@ -107,7 +108,7 @@ func serve(t *testing.T, program string, env []string) object {
 		}
 		logged.Write(append(lines.Bytes(), '\n'))
 	}
-	t.Fatalf("the service ended:\n%s", &logged)
+	t.Fatalf("the service ended before it was ready:\n%s", &logged)
 	return nil
 }
 
@@ -127,7 +128,7 @@ func runCommand(t *testing.T, program string, env []string, args ...string) (pri
 }
 
 // get requests a URL with an API key, or without a key if key is empty. It returns the status and
-// the JSON object of the answer.
+// the JSON object of the answer, or nil if the answer is not a JSON object.
 func get(t *testing.T, url, key string) (status int, answer object) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

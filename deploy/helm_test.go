@@ -22,41 +22,45 @@ import (
 
 func TestHelmChartRenders(t *testing.T) {
 	t.Parallel()
-	minimal, err := renderChart(t, chartFolder, minimalValues())
+	withRequiredValues, err := renderChart(t, chartFolder, minimalValues())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kindsOf(minimal); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
+	if got := kindsOf(withRequiredValues); got != "Deployment PodDisruptionBudget Service ServiceAccount" {
 		t.Errorf("the required values render %s, want the kinds Deployment, PodDisruptionBudget, Service and ServiceAccount", got)
 	}
-	single, err := renderChart(t, chartFolder, minimalValues(), object{"replicas": 1})
-	if err != nil || strings.Contains(kindsOf(single), "PodDisruptionBudget") {
-		t.Errorf("a single replica has a PodDisruptionBudget, or could not be rendered: %s (%v)", kindsOf(single), err)
+	withOneReplica, err := renderChart(t, chartFolder, minimalValues(), object{"replicas": 1})
+	if err != nil || strings.Contains(kindsOf(withOneReplica), "PodDisruptionBudget") {
+		t.Errorf("one replica renders %s, %v, want no PodDisruptionBudget", kindsOf(withOneReplica), err)
 	}
-	complete, err := renderChart(t, chartFolder, allValues())
+	withAllValues, err := renderChart(t, chartFolder, allValues())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := kindsOf(complete); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
-		t.Errorf("all values render %s, want also NetworkPolicy, ServiceMonitor and a second Service", got)
+	if got := kindsOf(withAllValues); got != "Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor" {
+		t.Errorf("all values render %s, want the kinds of the required values, and NetworkPolicy, ServiceMonitor and a second Service", got)
 	}
-	pod := objectOfKind(t, complete, "Deployment").member("spec.template.spec").(map[string]any)
+	pod := objectOfKind(t, withAllValues, "Deployment").member("spec.template.spec").(map[string]any)
 	checkPod(t, pod)
-	policy := fmt.Sprint(objectOfKind(t, complete, "NetworkPolicy").member("spec.egress"))
+	policy := fmt.Sprint(objectOfKind(t, withAllValues, "NetworkPolicy").member("spec.egress"))
 	for _, allowed := range []string{"map[port:6379 protocol:TCP]", "map[port:8443 protocol:TCP]", "map[port:8443 protocol:UDP]"} {
 		if !strings.Contains(policy, allowed) {
 			t.Errorf("the network policy does not allow %s: %s", allowed, policy)
 		}
 	}
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range object(pod).objects(list) {
-			checkContainer(t, c)
+		containers := object(pod).objects(list)
+		if len(containers) != 1 {
+			t.Errorf("the pod has %d %s, want one", len(containers), list)
+		}
+		for _, container := range containers {
+			checkContainer(t, container)
 		}
 	}
 }
 
-// checkPod checks the privileges and ports of a pod. It requests the paths of its probes from a
-// service, and compares its grace period with the default of drain_time.
+// checkPod checks the privileges and ports of the pod. It starts the service and requests the paths
+// of the probes. It compares the grace period of the pod with the default of drain_time.
 func checkPod(t *testing.T, pod object) {
 	t.Helper()
 	checkMembers(t, pod, object{
@@ -66,7 +70,7 @@ func checkPod(t *testing.T, pod object) {
 	container := pod.objects("containers")[0]
 	grace, _ := pod["terminationGracePeriodSeconds"].(float64)
 	if spare := time.Duration(grace)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
-		t.Errorf("after the drain %s are left of the grace period, want at least 10s", spare)
+		t.Errorf("the grace period is %s longer than drain_time, want at least 10s", spare)
 	}
 	ports := map[string]float64{}
 	for _, port := range container.objects("ports") {
@@ -89,16 +93,18 @@ var (
 	secretPattern = regexp.MustCompile(`(?i)password|secret|token|://[^/]*:[^/]*@|PRIVATE KEY`)
 )
 
-// checkContainer checks a container: the tag of its image, its environment variables and secrets,
-// its volumes, its command and its security context.
+// checkContainer checks a container of the chart with allValues: the tag of its image, its
+// environment variables and secrets, its volumes, its command and its security context.
 func checkContainer(t *testing.T, container object) {
 	t.Helper()
 	checkMembers(t, container, object{
 		"securityContext.readOnlyRootFilesystem": true, "securityContext.allowPrivilegeEscalation": false, "securityContext.capabilities.drop": "[ALL]",
 	})
 	if !pinnedImage.MatchString(container.text("image")) {
-		t.Errorf("image %s is not pinned by a tag", container.text("image"))
+		t.Errorf("the image is %s, want a tag that begins with a digit", container.text("image"))
 	}
+	secretNames := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}
+	variablesWithSecret := 0
 	for _, variable := range container.objects("env") {
 		name, value := variable.text("name"), variable.text("value")
 		if strings.HasPrefix(name, "TENANTRY_") {
@@ -106,10 +112,16 @@ func checkContainer(t *testing.T, container object) {
 				t.Errorf("%s is not a setting", name)
 			}
 		}
-		secretName := map[string]string{"TENANTRY_DATABASE_URL": "tenantry-database", "TENANTRY_REDIS_URL": "tenantry-redis"}[name]
-		if secretPattern.MatchString(value) || secretName != "" && variable.member("valueFrom.secretKeyRef.name") != secretName {
-			t.Errorf("%s contains a secret in clear text, or does not refer to its secret", name)
+		secretName, mustHaveSecret := secretNames[name]
+		if mustHaveSecret {
+			variablesWithSecret++
 		}
+		if secretPattern.MatchString(value) || mustHaveSecret && variable.member("valueFrom.secretKeyRef.name") != secretName {
+			t.Errorf("%s contains a secret in clear text, or does not refer to the secret %q", name, secretName)
+		}
+	}
+	if variablesWithSecret != len(secretNames) {
+		t.Errorf("%s has %d variables with a secret, want those of %v", container.text("name"), variablesWithSecret, secretNames)
 	}
 	mounted := map[string]bool{}
 	for _, mount := range container.objects("volumeMounts") {
@@ -132,16 +144,25 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range objects {
-		if o.text("kind") != "Service" {
+	exposesAPI := false
+	for _, rendered := range objects {
+		if rendered.text("kind") != "Service" {
 			continue
 		}
-		spec := object(o["spec"].(map[string]any))
-		for _, p := range spec.objects("ports") {
-			if p["targetPort"] != "http" && spec["clusterIP"] != "None" {
-				t.Errorf("a Service with a cluster IP exposes the port %v", p)
+		spec := object(rendered["spec"].(map[string]any))
+		for _, port := range spec.objects("ports") {
+			if spec["clusterIP"] == "None" {
+				continue
+			}
+			if port["targetPort"] == "http" {
+				exposesAPI = true
+			} else {
+				t.Errorf("a Service with a cluster IP exposes the port %v, want only the port http", port)
 			}
 		}
+	}
+	if !exposesAPI {
+		t.Error("no Service with a cluster IP exposes the port http")
 	}
 	monitor := objectOfKind(t, objects, "ServiceMonitor")
 	if got := fmt.Sprint(monitor.member("spec.endpoints")); got != "[map[interval:30s path:/metrics port:admin]]" {
@@ -149,11 +170,11 @@ func TestHelmChartHidesTheAdminListener(t *testing.T) {
 	}
 }
 
-// TestHelmChartRefusesInvalidValues checks that the schema of the chart refuses invalid values, and
-// that renderChart refuses a template with a field that Kubernetes does not have.
+// TestHelmChartRefusesInvalidValues checks that the chart refuses invalid values, and that
+// renderChart refuses a template with a field that Kubernetes does not have.
 func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
-	for name, wrong := range map[string]object{
+	for name, invalidValues := range map[string]object{
 		"nothing is set":               nil,
 		"a public URL with plain HTTP": {"publicURL": "http://api.tenantry.example"},
 		"a public URL with a path":     {"publicURL": "https://api.tenantry.example/"},
@@ -167,12 +188,12 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 		"a port as a text":             {"networkPolicy": object{"egressPorts": []string{"8443"}}},
 		"a misspelt value":             {"replicaCount": 3},
 	} {
-		values := []object{minimalValues(), wrong}
-		if wrong == nil {
+		values := []object{minimalValues(), invalidValues}
+		if invalidValues == nil {
 			values = nil
 		}
 		if _, err := renderChart(t, chartFolder, values...); err == nil {
-			t.Errorf("the chart accepts invalid values: %s", name)
+			t.Errorf("%s: the chart accepts these values, want an error", name)
 		}
 	}
 	chartCopy := t.TempDir()
@@ -194,18 +215,18 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 
 const chartFolder = "helm/tenantry"
 
-// renderChart renders a chart with these values and checks the objects. It runs the program of
-// .ci/chart, which uses the code of Helm and Kubernetes.
+// renderChart renders the chart in a folder with these values, and checks the rendered objects. It
+// runs the program of .ci/chart, which uses the code of Helm and Kubernetes.
 func renderChart(t *testing.T, folder string, values ...object) ([]object, error) {
 	t.Helper()
 	args := []string{folder}
-	for i, v := range values {
-		raw, err := json.Marshal(v) // JSON is valid YAML
+	for i, valuesOfFile := range values {
+		document, err := json.Marshal(valuesOfFile) // JSON is valid YAML
 		if err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.yaml", i))
-		if err := os.WriteFile(file, raw, 0o600); err != nil {
+		if err := os.WriteFile(file, document, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		args = append(args, file)
@@ -233,15 +254,15 @@ func minimalValues() object {
 
 // allValues returns values that enable all parts of the chart.
 func allValues() object {
-	v := minimalValues()
-	v["microsoft365"] = object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333", "existingSecret": "tenantry-microsoft365", "settings": object{"home_tenant": "example.onmicrosoft.com"}}
-	v["redis"] = object{"existingSecret": "tenantry-redis"}
-	v["settings"] = object{"log_level": "debug", "require_smtp_auth": false}
-	v["telemetry"] = object{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
-	v["telemetrySecret"] = "tenantry-telemetry"
-	v["serviceMonitor"] = object{"enabled": true}
-	v["networkPolicy"] = object{"enabled": true, "egressPorts": []int{8443}, "monitoring": []object{{"namespaceSelector": object{}}}}
-	return v
+	values := minimalValues()
+	values["microsoft365"] = object{"clientID": "5f1c2b7e-0000-4c1d-9a2b-111122223333", "existingSecret": "tenantry-microsoft365", "settings": object{"home_tenant": "example.onmicrosoft.com"}}
+	values["redis"] = object{"existingSecret": "tenantry-redis"}
+	values["settings"] = object{"log_level": "debug", "require_smtp_auth": false}
+	values["telemetry"] = object{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+	values["telemetrySecret"] = "tenantry-telemetry"
+	values["serviceMonitor"] = object{"enabled": true}
+	values["networkPolicy"] = object{"enabled": true, "egressPorts": []int{8443}, "monitoring": []object{{"namespaceSelector": object{}}}}
+	return values
 }
 
 // kindsOf returns the kinds of the objects, sorted and separated by spaces.

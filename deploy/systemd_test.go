@@ -21,8 +21,8 @@ import (
 const unitFile = "systemd/tenantry.service"
 
 // TestSystemdUnitIsValid checks that systemd-analyze finds no error in the unit, and rates its
-// exposure at most 1.5. The test replaces the path of the program in the unit by a program that
-// exists.
+// exposure at most 1.5. The test replaces the folder of the program in the unit by a folder that
+// exists. It also checks that systemd-analyze reports a misspelt directive.
 func TestSystemdUnitIsValid(t *testing.T) {
 	t.Parallel()
 	unit := strings.ReplaceAll(fileText(t, unitFile), "/opt/tenantry/current", filepath.Dir(testserver.Program(t, "release/tenantry")))
@@ -33,7 +33,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	if out, err := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	// The threshold is in tenths. An exposure of 10 is the worst.
+	// The threshold is in tenths: 15 means 1.5. An exposure of 10 is the worst.
 	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", file).CombinedOutput(); err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
@@ -42,7 +42,7 @@ func TestSystemdUnitIsValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); len(out) == 0 {
-		t.Error("systemd-analyze verify does not report the misspelt line")
+		t.Error("systemd-analyze verify reports nothing, want the misspelt directive")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	}
 	processes, err := strconv.Atoi(fmt.Sprint(settings.Defaults()["plugin_processes"]))
 	if err != nil || limits[2] < 3*processes {
-		t.Errorf("the unit allows %d tasks, want at least three times the %d of one plugin, %v", limits[2], processes, err)
+		t.Errorf("the unit allows %d tasks, want at least three times the %d processes of one plugin, %v", limits[2], processes, err)
 	}
 }
 
@@ -80,14 +80,19 @@ func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
 	}
 	seconds, _ := strconv.Atoi(found[1])
 	if spare := time.Duration(seconds)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
-		t.Errorf("after the drain %s are left of TimeoutStopSec, want at least 10s", spare)
+		t.Errorf("TimeoutStopSec is %s longer than drain_time, want at least 10s", spare)
 	}
+	commands := 0
 	for line := range strings.Lines(unit) {
-		directive, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")
-		if _, subcommand, found := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); ok && found {
+		directive, isExec := strings.CutPrefix(strings.TrimSpace(line), "Exec")
+		if _, subcommand, found := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); isExec && found {
+			commands++
 			if cmd, _, err := command.Root().Find(strings.Fields(subcommand)); err != nil || cmd.CommandPath() != "tenantry "+subcommand {
 				t.Errorf("the unit runs %q, which is not a command", subcommand)
 			}
 		}
+	}
+	if commands != 2 {
+		t.Errorf("the unit runs %d commands, want migrate and serve", commands)
 	}
 }

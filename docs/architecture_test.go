@@ -31,15 +31,14 @@ var coreLibraries = map[string]bool{
 // TestEveryImportIsAllowed checks the imports of the main module and of the plugins against the
 // tables of imports.md. It does not check the imports of tests.
 func TestEveryImportIsAllowed(t *testing.T) {
-	allowed, users := allowedImports(t), libraryUsers(t)
-	for _, violation := range violations(goList(t, ".Imports"), allowed, users) {
+	allowed, libraries := allowedImports(t), libraryUsers(t)
+	for _, violation := range violations(goList(t, ".Imports"), allowed, libraries) {
 		t.Error(violation)
 	}
 }
 
-// TestPluginTestsImportOnlyTheSDK checks the imports of the tests of the DNS and sending plugins.
-// In addition to the imports of the plugin, a test may import plugins/conformance and
-// adapters/testserver.
+// TestPluginTestsImportOnlyTheSDK checks the imports of the tests of the DNS and sending plugins. A
+// test may import what its plugin may import, and plugins/conformance and adapters/testserver.
 func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 	allowed := allowedImports(t)
 	allowed["plugins/*"] = append(allowed["plugins/*"], "plugins/conformance", "adapters/testserver")
@@ -50,18 +49,18 @@ func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
 		}
 	}
 	if found := strings.Count(tests.String(), module+"plugins/conformance"); found < 8 {
-		t.Fatalf("%d plugins import the suites in their tests, want at least 8", found)
+		t.Fatalf("%d lists of imports contain plugins/conformance, want at least 8", found)
 	}
 	for _, violation := range violations(tests.String(), allowed, nil) {
 		t.Error("tests: " + violation)
 	}
 }
 
-// TestViolationsFindsForbiddenImports checks that violations reports each of several forbidden
-// imports.
+// TestViolationsFindsForbiddenImports checks that violations reports forbidden imports. Each line
+// has a package and a package that it may not import. The last package has no row in imports.md.
 func TestViolationsFindsForbiddenImports(t *testing.T) {
-	allowed, users := allowedImports(t), libraryUsers(t)
-	for _, violation := range []string{
+	allowed, libraries := allowedImports(t), libraryUsers(t)
+	for _, forbidden := range []string{
 		module + "core/tenant " + module + "ports",
 		module + "core/tenant context",
 		module + "core/tenant golang.org/x/text/unicode/norm",
@@ -76,8 +75,8 @@ func TestViolationsFindsForbiddenImports(t *testing.T) {
 		module + "plugins/dns-powerdns/simulator " + module + "core/dns",
 		module + "nowhere/new " + module + "core/tenant",
 	} {
-		if len(violations(violation+"\n", allowed, users)) == 0 {
-			t.Errorf("the forbidden import is not reported: %s", violation)
+		if len(violations(forbidden+"\n", allowed, libraries)) == 0 {
+			t.Errorf("violations does not report the forbidden import %s", forbidden)
 		}
 	}
 }
@@ -88,7 +87,7 @@ func goList(t *testing.T, field string) string {
 	t.Helper()
 	modules, err := filepath.Glob("../plugins/*/go.mod")
 	if err != nil || len(modules) == 0 {
-		t.Fatalf("modules of plugins: %v, %v", modules, err)
+		t.Fatalf("the modules of plugins are %v, %v, want at least one", modules, err)
 	}
 	var list strings.Builder
 	for _, file := range append(modules, "../go.mod") {
@@ -103,9 +102,9 @@ func goList(t *testing.T, field string) string {
 	return list.String()
 }
 
-// violations returns the forbidden imports of a list. list is the output of goList. allowed and
-// users are the tables that allowedImports and libraryUsers return.
-func violations(list string, allowed, users map[string][]string) []string {
+// violations returns a message for each forbidden import in list, which is an output of goList.
+// allowed is the table of allowedImports, and libraries the table of libraryUsers.
+func violations(list string, allowed, libraries map[string][]string) []string {
 	var found []string
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
@@ -122,7 +121,7 @@ func violations(list string, allowed, users map[string][]string) []string {
 				found = append(found, pkg+" imports "+dep+", which row `"+row+"` does not allow")
 			case !internal && row == "core" && !coreLibraries[imp] && (imp == "context" || strings.Contains(imp, ".")):
 				found = append(found, pkg+" imports "+imp+", which core may not import")
-			case !internal && !mayImportLibrary(pkg, imp, users):
+			case !internal && !mayImportLibrary(pkg, imp, libraries):
 				found = append(found, pkg+" imports "+imp+", which the table of libraries does not allow")
 			}
 		}
@@ -130,16 +129,17 @@ func violations(list string, allowed, users map[string][]string) []string {
 	return found
 }
 
-// inSameFolder reports whether dep begins with the same path elements as pkg, as many as row has. A
-// row such as plugins/* has two. An import in the same folder is always allowed.
+// inSameFolder reports whether dep is in the folder of pkg for a row. The folder has as many path
+// elements as the row. For the row plugins/*, it is the folder of one plugin. An import in the same
+// folder is always allowed.
 func inSameFolder(pkg, dep, row string) bool {
 	depth := strings.Count(row, "/") + 1 // number of path elements of the folder
 	folder := strings.Join(strings.SplitN(pkg, "/", depth+1)[:min(depth, strings.Count(pkg, "/")+1)], "/")
 	return dep == folder || strings.HasPrefix(dep, folder+"/")
 }
 
-// rowOf returns the longest of the keys of rows that matches the beginning of pkg. It returns "" if
-// no key matches. A `*` in a key matches one path element.
+// rowOf returns the longest key of rows that matches the first path elements of pkg. It returns ""
+// if no key matches. A `*` in a key matches one path element.
 func rowOf(pkg string, rows map[string][]string) string {
 	longest := ""
 	for row := range rows {
@@ -155,9 +155,9 @@ func rowOf(pkg string, rows map[string][]string) string {
 }
 
 // mayImportLibrary reports whether pkg may import the library imp. Any package may import a library
-// that users does not contain.
-func mayImportLibrary(pkg, imp string, users map[string][]string) bool {
-	for lib, packages := range users {
+// that is not in libraries.
+func mayImportLibrary(pkg, imp string, libraries map[string][]string) bool {
+	for lib, packages := range libraries {
 		if imp == lib || strings.HasPrefix(imp, lib+"/") {
 			return slices.ContainsFunc(packages, func(user string) bool {
 				return pkg == user || strings.HasPrefix(pkg, user+"/")
@@ -173,9 +173,8 @@ func allowedImports(t *testing.T) map[string][]string { return tableRows(t, "may
 // libraryUsers returns the table of libraries: the packages that may import each library.
 func libraryUsers(t *testing.T) map[string][]string { return tableRows(t, "only imported by") }
 
-// tableRows returns the rows of the two-column table of imports.md with this heading of the second
-// column. It returns the words in backquotes of the second column, keyed by the words of the first
-// column.
+// tableRows reads the tables of imports.md whose second column has the heading column. It returns
+// the words in backquotes of the second column, keyed by the words in backquotes of the first.
 func tableRows(t *testing.T, column string) map[string][]string {
 	t.Helper()
 	page, err := os.ReadFile("imports.md")

@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// TestGuardReportsBreakingChanges changes a part of the API document in a new repository. It checks
-// which changes the guard of `make lint-api` reports as breaking. The guard compares the changed
-// document with the only commit of the new repository.
+// TestGuardReportsBreakingChanges checks which changes of the API document the guard of `make
+// lint-api` reports as breaking. Each case changes the document in a new repository. The guard
+// compares the changed document with the only commit of that repository.
 func TestGuardReportsBreakingChanges(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, old, replacement, report string }{
+	for _, tc := range []struct{ name, old, replacement, wantReport string }{
 		{"no change", "", "", ""},
 		{"a member of an answer removed", "        mailbox_count:\n", "        mailboxes_counted:\n", "removed the required property `tenants/items/mailbox_count`"},
 		{"a new required member of a body", "account_password", "mailbox_password", "added the new required request property `mailbox_password`"},
@@ -32,13 +32,13 @@ func TestGuardReportsBreakingChanges(t *testing.T) {
 		{"a code added to a refusal", "                          - no_api_plan\n", "                          - no_api_plan\n                          - another_code\n", ""},
 		{"an extension added", "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n", ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			folder := newRepository(t)
-			replaceInDocument(t, folder, tt.old, tt.replacement)
+			replaceInDocument(t, folder, tc.old, tc.replacement)
 			output, err := runGuard(folder)
-			if (err != nil) != (tt.report != "") || !strings.Contains(output, tt.report) {
-				t.Errorf("the guard returned %v, want the report %q:\n%s", err, tt.report, output)
+			if (err != nil) != (tc.wantReport != "") || !strings.Contains(output, tc.wantReport) {
+				t.Errorf("the guard returned %v, want an error only if it must report a change, and the report %q:\n%s", err, tc.wantReport, output)
 			}
 		})
 	}
@@ -52,30 +52,33 @@ func TestGuardAcceptsAListedBreak(t *testing.T) {
 	replaceInDocument(t, folder, `        "402":`, `        "499":`)
 	report, err := runGuard(folder)
 	if err == nil {
-		t.Fatal("the breaking change was not reported")
+		t.Fatal("the guard accepts the breaking change, want a report")
 	}
 	accepted := filepath.Join(folder, ".ci", "oasdiff", "accepted.txt")
 	if err := os.MkdirAll(filepath.Dir(accepted), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(report, "\n")
-	if err := os.WriteFile(accepted, []byte("# The reason for the change.\n"+strings.Join(lines[1:len(lines)-2], "\n")+"\n"), 0o600); err != nil {
+	// The first line has the number of changes, and the last line is a message of the guard itself.
+	// The lines between them are the reports of changes.
+	lines := strings.Split(strings.TrimSuffix(report, "\n"), "\n")
+	if err := os.WriteFile(accepted, []byte("# The reason for the change.\n"+strings.Join(lines[1:len(lines)-1], "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if output, err := runGuard(folder); err != nil {
-		t.Errorf("an accepted change is reported: %s", output)
+		t.Errorf("the guard reports the accepted change: %s", output)
 	}
 	replaceInDocument(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
 	if output, err := runGuard(folder); err == nil || !strings.Contains(output, "connect-url") || strings.Contains(output, lines[1]) {
-		t.Errorf("after a second breaking change: %v, want a report of this change only:\n%s", err, output)
+		t.Errorf("after the removal of connect-url: %v, want a report of this removal only:\n%s", err, output)
 	}
 }
 
-// TestGuardComparesWithTheRightCommit checks with which commit the guard compares the document.
+// TestGuardComparesWithTheRightCommit checks with which commit the guard compares the document: on
+// main, after a release, with a given base, and on a branch.
 func TestGuardComparesWithTheRightCommit(t *testing.T) {
 	t.Parallel()
 	folder := newRepository(t)
-	checkGuard := func(situation string, wantFailure bool, base ...string) {
+	requireOutcome := func(situation string, wantFailure bool, base ...string) {
 		t.Helper()
 		if output, err := runGuard(folder, base...); (err != nil) != wantFailure {
 			t.Errorf("%s: the guard returned %v, want a failure: %v\n%s", situation, err, wantFailure, output)
@@ -83,22 +86,22 @@ func TestGuardComparesWithTheRightCommit(t *testing.T) {
 	}
 	replaceInDocument(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
 	runGit(t, folder, "commit", "-qam", "a break")
-	checkGuard("a breaking commit on main, before the first release", true)
+	requireOutcome("a breaking commit on main, before the first release", true)
 	runGit(t, folder, "commit", "-q", "--allow-empty", "-m", "something else")
-	checkGuard("a further commit on main", true)
+	requireOutcome("a further commit on main", true)
 	runGit(t, folder, "tag", "v1.0.0")
-	checkGuard("after a release with the breaking change", false)
-	checkGuard("with a base before the breaking change", true, "v1.0.0~2")
-	checkGuard("with a base that does not exist", true, "nowhere")
+	requireOutcome("after a release with the breaking change", false)
+	requireOutcome("with a base before the breaking change", true, "v1.0.0~2")
+	requireOutcome("with a base that does not exist", true, "nowhere")
 	runGit(t, folder, "tag", "-d", "v1.0.0")
 	runGit(t, folder, "switch", "-qc", "branch")
 	replaceInDocument(t, folder, "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n")
 	runGit(t, folder, "commit", "-qam", "no break")
-	checkGuard("on a branch that starts after the breaking change", false)
+	requireOutcome("on a branch that starts after the breaking change", false)
 }
 
-// comparedPaths are the paths of the document that these tests compare. A comparison of all paths
-// would take seconds.
+// comparedPaths are the paths that the documents of these tests have. A comparison of all paths of
+// the API would take seconds.
 var comparedPaths = []string{"/v1/tenants", "/v1/tenants/connect-url", "/v1/tenants/{tenant_id}", "/v1/tenants/{tenant_id}/domains", "/v1/tenants/{tenant_id}/mailboxes"}
 
 // partOfDocument returns the API document with comparedPaths and the components that they use, and
@@ -161,8 +164,8 @@ func partOfDocument(t *testing.T) []byte {
 
 var componentReference = regexp.MustCompile(`#/components/\w+/[\w-]+`)
 
-// newRepository creates a repository whose only commit has a part of the API document, and returns
-// its folder.
+// newRepository creates a repository whose only commit has the document of partOfDocument. It
+// returns the folder of the repository.
 func newRepository(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -201,8 +204,8 @@ func replaceInDocument(t *testing.T, folder, old, replacement string) {
 	}
 }
 
-// runGuard runs the guard in folder and returns its output. It returns an error when the guard
-// fails.
+// runGuard runs the guard in folder and returns the output of the guard. base is the revision to
+// compare with, or nothing for the default. The error is not nil if the guard fails.
 func runGuard(folder string, base ...string) (string, error) {
 	script, err := filepath.Abs("../.ci/oasdiff/guard")
 	if err != nil {

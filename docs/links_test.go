@@ -20,7 +20,7 @@ func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 	t.Parallel()
 	pages := markdownPages(t)
 	if len(pages) < 10 {
-		t.Fatalf("only %d pages: %v", len(pages), pages)
+		t.Fatalf("%d pages, want at least 10: %v", len(pages), pages)
 	}
 	// introduction.md is a part of the API page, and links to pages of the running service.
 	// TestIntroductionIsShort of adapters/httpapi checks these links.
@@ -34,15 +34,15 @@ func TestEveryLinkLeadsToAPageAndAHeading(t *testing.T) {
 
 func TestBrokenLinksAreFound(t *testing.T) {
 	t.Parallel()
-	const head = "# The head: of `it`\n\n## Twice\n\n## Twice\n\n"
+	const pageHead = "# The head: of `it`\n\n## Twice\n\n## Twice\n\n"
 	for _, valid := range []string{"[a](architecture.md)", "[a](#the-head-of-it)", "[a](#twice-1)", "[a](../README.md#two-commands)",
 		"[a](https://example.com/x.md)", "`[a](nowhere.md)`", "```\n[a](nowhere.md)\n```\n", "[a](decisions)", "`core/fault/codes.go`"} {
-		if found := linkProblems("docs/page.md", head+valid); len(found) > 0 {
-			t.Errorf("the valid link %s is reported: %v", valid, found)
+		if found := linkProblems("docs/page.md", pageHead+valid); len(found) > 0 {
+			t.Errorf("the valid link %s has the reports %v, want none", valid, found)
 		}
 	}
 	for _, broken := range []string{"[a](nowhere.md)", "[a](#nowhere)", "[a](../README.md#nowhere)", "[a](/architecture.md)", "[a][b]\n\n[b]: nowhere.md\n", "`core/fault/nowhere.go`"} {
-		if found := linkProblems("docs/page.md", head+broken); len(found) != 1 {
+		if found := linkProblems("docs/page.md", pageHead+broken); len(found) != 1 {
 			t.Errorf("the broken link %s has the reports %v, want one", broken, found)
 		}
 	}
@@ -83,9 +83,9 @@ var (
 	linkText    = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// linkProblems returns a message for each broken link, and for each path in backquotes of a .go or
-// .md file that does not exist. Of these paths it checks only those with a slash and without
-// upper-case letters.
+// linkProblems returns a message for each broken link of a page. It also returns a message for each
+// path in backquotes of a .go or .md file that does not exist. It checks only paths with a slash
+// and without upper-case letters.
 func linkProblems(path, text string) []string {
 	var problems []string
 	text = codeBlock.ReplaceAllString(text, "")
@@ -121,8 +121,8 @@ func linkProblems(path, text string) []string {
 
 // anchors returns the anchors that GitHub generates for the headings of a page.
 func anchors(page string) map[string]bool {
-	names, seen := map[string]bool{}, map[string]int{}
-	for _, h := range heading.FindAllStringSubmatch(page, -1) {
+	names, headingsWithName := map[string]bool{}, map[string]int{}
+	for _, match := range heading.FindAllStringSubmatch(page, -1) {
 		name := strings.Map(func(r rune) rune {
 			switch {
 			case r == ' ':
@@ -132,18 +132,18 @@ func anchors(page string) map[string]bool {
 			default:
 				return -1
 			}
-		}, linkText.ReplaceAllString(strings.TrimSpace(h[1]), "$1"))
-		if n := seen[name]; n > 0 {
-			names[name+"-"+strconv.Itoa(n)] = true
+		}, linkText.ReplaceAllString(strings.TrimSpace(match[1]), "$1"))
+		if earlier := headingsWithName[name]; earlier > 0 {
+			names[name+"-"+strconv.Itoa(earlier)] = true
 		} else {
 			names[name] = true
 		}
-		seen[name]++
+		headingsWithName[name]++
 	}
 	return names
 }
 
-// TestEveryTestThatAPageNamesExists checks each test name in backquotes. The test must exist.
+// TestEveryTestThatAPageNamesExists checks each name of a test that a page has in backquotes.
 func TestEveryTestThatAPageNamesExists(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "grep", "-hoE", "--untracked", "^func Test[A-Za-z0-9_]+", "--", "*_test.go").Output()

@@ -13,17 +13,17 @@ import (
 	"testing"
 )
 
-// vendorWord matches the name of a vendor or of one of its products and hosts.
+// vendorWord matches the name of a vendor, or of a product or host of a vendor.
 var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b|azure|google\.com|\bgmail|route ?53|` +
 	`cloudflare|powerdns|instantly|plusvibe|smartlead|salesblink|emailbison`)
 
-// vendorNeutralFolders have code and pages for any vendor. They name no vendor, except in tests and
-// in the files of allowedVendors.
+// vendorNeutralFolders have code and pages that are the same for every vendor. Their files name no
+// vendor, except tests, testdata, the files in exemptFolders and the files of allowedVendors.
 var vendorNeutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
 	"adapters/fake", "adapters/httpapi", "adapters/pluginhost", "adapters/sandbox"}
 
-// exemptFolders are folders inside vendorNeutralFolders whose files may name vendors. They hold the
-// end-to-end tests and third-party code.
+// exemptFolders are folders inside vendorNeutralFolders whose files may name vendors: the end-to-end
+// tests and third-party code.
 var exemptFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 
 // allowedVendors lists the vendors that each file may name, in lower case. Decision 0020 says why.
@@ -57,23 +57,23 @@ var allowedVendors = map[string][]string{
 }
 
 // TestVendorsAreNamedWhereTheyMay checks that each file in vendorNeutralFolders names exactly the
-// vendors that allowedVendors lists for it.
+// vendors that allowedVendors lists for the file.
 func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 	found := map[string][]string{}
 	for _, folder := range vendorNeutralFolders {
-		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, entry fs.DirEntry, err error) error {
 			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (d.Name() == "testdata" || slices.Contains(exemptFolders, name)):
+			case entry.IsDir() && (entry.Name() == "testdata" || slices.Contains(exemptFolders, name)):
 				return fs.SkipDir
-			case d.IsDir() || strings.HasSuffix(name, "_test.go"):
+			case entry.IsDir() || strings.HasSuffix(name, "_test.go"):
 				return nil
 			}
 			text, err := os.ReadFile(path)
-			if words := vendorsIn(string(text)); len(words) > 0 {
-				found[name] = words
+			if vendors := vendorsIn(string(text)); len(vendors) > 0 {
+				found[name] = vendors
 			}
 			return err
 		})
@@ -83,18 +83,18 @@ func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if got, allowed := found[name], allowedVendors[name]; !slices.Equal(got, allowed) {
-			t.Errorf("%s names %v, and may name %v: let the plugin describe it (docs/decisions/0020-vendors-names.md)", name, got, allowed)
+			t.Errorf("%s names %v, want %v: let the plugin describe its vendor (docs/decisions/0020-vendors-names.md)", name, got, allowed)
 		}
 	}
 	for name := range allowedVendors {
 		if found[name] == nil {
-			t.Errorf("%s names no vendor any more; remove it from this test", name)
+			t.Errorf("%s names no vendor any more; remove the file from allowedVendors", name)
 		}
 	}
 }
 
-// TestVendorsAreFound checks that vendorsIn finds a name inside a word and in any case, and reports
-// no other word.
+// TestVendorsAreFound checks that vendorsIn finds a vendor inside a longer word, and in upper or
+// lower case. It must not report words that only resemble the name of a vendor.
 func TestVendorsAreFound(t *testing.T) {
 	if got := vendorsIn("ann.onMICROSOFT.com, CloudFlare; missingMailboxes entrance"); !slices.Equal(got, []string{"cloudflare", "microsoft"}) {
 		t.Errorf("got %v, want cloudflare and microsoft", got)
@@ -103,9 +103,9 @@ func TestVendorsAreFound(t *testing.T) {
 
 // vendorsIn returns the vendors that a text names, sorted and in lower case.
 func vendorsIn(text string) []string {
-	words := map[string]bool{}
+	vendors := map[string]bool{}
 	for _, word := range vendorWord.FindAllString(text, -1) {
-		words[strings.ToLower(word)] = true
+		vendors[strings.ToLower(word)] = true
 	}
-	return slices.Sorted(maps.Keys(words))
+	return slices.Sorted(maps.Keys(vendors))
 }
