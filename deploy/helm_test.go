@@ -275,7 +275,7 @@ func kindsOf(objects []object) string {
 	return strings.Join(kinds, " ")
 }
 
-// objectOfKind returns the first object of the kind. It fails the test if there is no such object.
+// objectOfKind returns the first object of the kind. It fails the test if no object has the kind.
 func objectOfKind(t *testing.T, objects []object, kind string) object {
 	t.Helper()
 	for _, o := range objects {

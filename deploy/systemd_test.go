@@ -48,8 +48,8 @@ func TestSystemdUnitIsValid(t *testing.T) {
 
 // TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, and
 // lets the service continue if the kernel ends one of its processes. The unit must allow at least
-// three times as many processes as one plugin may start, so that two plugins cannot use up all of
-// them.
+// three times as many processes as one plugin may start, so that two plugins cannot use up all
+// processes.
 func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
 	t.Parallel()
 	found := regexp.MustCompile(`(?m)^MemoryHigh=(\d+)%\nMemoryMax=(\d+)%\nOOMPolicy=continue\nTasksMax=(\d+)$`).FindStringSubmatch(fileText(t, unitFile))

@@ -22,8 +22,8 @@ var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b
 var vendorNeutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console",
 	"adapters/fake", "adapters/httpapi", "adapters/pluginhost", "adapters/sandbox"}
 
-// exemptFolders are folders inside vendorNeutralFolders whose files may name vendors: the end-to-end
-// tests and third-party code.
+// exemptFolders are folders inside vendorNeutralFolders whose files may name vendors: the
+// end-to-end tests and third-party code.
 var exemptFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 
 // allowedVendors lists the vendors that each file may name, in lower case. Decision 0020 says why.

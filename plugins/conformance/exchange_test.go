@@ -8,7 +8,8 @@ import (
 )
 
 // TestRecordsHaveNoPartOfASecret records three texts. In the first, the secret is cut at
-// maxShownBytes. In the second, it contains a shorter secret. In the third, it has a line break.
+// maxShownBytes. In the second, the secret contains a shorter secret. In the third, the secret has
+// a line break.
 func TestRecordsHaveNoPartOfASecret(t *testing.T) {
 	const short, long, key = "s3cret-token", "s3cret-token-of-the-account", "-----BEGIN\nsecret-key\n-----END"
 	recorder := &exchange{secrets: map[string]string{}}

@@ -120,8 +120,8 @@ func faultyPlugin(t *testing.T, kind, bug string) string {
 // must find it.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	oldStop, oldAbandon, oldHealth, oldStart := stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout
-	// With some of the bugs, a check waits until one of these timeouts ends. Short timeouts make the
-	// test faster.
+	// With some of the bugs, a check waits until one of these timeouts ends. Short timeouts make
+	// the test faster.
 	stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout = 2*time.Second, 2*time.Second, 2*time.Second, time.Second/2
 	t.Cleanup(func() {
 		stopTimeout, abandonTimeout, healthTimeout, hostStartTimeout = oldStop, oldAbandon, oldHealth, oldStart
@@ -155,8 +155,8 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	}
 }
 
-// TestSuitePassesPluginWithoutSDK runs the checks that find the bugs of raw.go over the plugin of
-// raw.go without a bug.
+// TestSuitePassesPluginWithoutSDK runs the checks that find the bugs of raw.go. It uses the plugin
+// of raw.go without a bug, so the checks must pass.
 func TestSuitePassesPluginWithoutSDK(t *testing.T) {
 	only := []string{"plugin/process", "dns/failures/health", "dns/failures/nothing-listens"}
 	report, err := Test(t.Context(), Options{Path: faultyPlugin(t, "dns", "raw"), Only: only})
@@ -212,6 +212,7 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 }
 
 // TestSkipDoesNotHideAPluginThatDoesNotStart skips all checks of a program that is not a plugin.
+// One check must still fail.
 func TestSkipDoesNotHideAPluginThatDoesNotStart(t *testing.T) {
 	report, err := Test(t.Context(), Options{Path: "/bin/false", Skip: map[string]string{"plugin": "not today"}})
 	if err != nil || report.Count(Failed) != 1 {

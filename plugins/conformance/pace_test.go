@@ -75,8 +75,7 @@ func TestPacerKeepsToBudgets(t *testing.T) {
 	}
 }
 
-// TestPacerEndsWithTheContext checks that a call that waits in the pacer ends when its context
-// ends.
+// TestPacerEndsWithTheContext checks that begin stops waiting when the context of the call ends.
 func TestPacerEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pacer, start := newPacer([]sdk.Budget{{Key: "credential", Limit: 1, Window: time.Hour}}), time.Now()

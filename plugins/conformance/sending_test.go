@@ -53,8 +53,9 @@ func TestSendingDescriptionProblemsAreReported(t *testing.T) {
 	}
 }
 
-// TestExpandReplacesWords checks texts that begin or end with a character that JSON escapes. It also
-// checks a word whose value contains a different word, and a word with which a longer word begins.
+// TestExpandReplacesWords checks texts that begin or end with a character that JSON escapes. It
+// also checks a word whose value contains a different word, and a word with which a longer word
+// begins.
 func TestExpandReplacesWords(t *testing.T) {
 	words := map[string]any{"$name": `"Ann" $first "B" \`, "$first": `"Ann"`, "$names": []string{"a", "b"}, "$third": "2"}
 	for text, wantText := range map[string]any{

@@ -165,7 +165,8 @@ func TestInactiveZoneIsIdle(t *testing.T) {
 	}
 }
 
-// TestStatusesOfAWriteAreClassified also checks that a 429 with a Retry-After pauses later calls.
+// TestStatusesOfAWriteAreClassified checks the outcome of a write for several statuses. After a 429
+// with a Retry-After, Check must fail without a call.
 func TestStatusesOfAWriteAreClassified(t *testing.T) {
 	for status, want := range map[int]sdk.OutcomeKind{
 		429: sdk.Throttled, 500: sdk.Broken, 503: sdk.Down, 504: sdk.Unknown, 400: sdk.Refused, 403: sdk.Refused,
@@ -277,8 +278,8 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	}
 }
 
-// TestWriteChecksARecordThatNoLongerExists covers Cloudflare's error 81044: a record that the batch replaces
-// or deletes was deleted after it was read.
+// TestWriteChecksARecordThatNoLongerExists covers Cloudflare's error 81044: a record that the batch
+// replaces or deletes was deleted after it was read.
 func TestWriteChecksARecordThatNoLongerExists(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

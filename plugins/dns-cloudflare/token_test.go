@@ -73,8 +73,8 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 	}
 }
 
-// verifyStatus returns the status of the simulator's answer to the verification of a token. It calls
-// the simulator without HTTP, because many calls are needed to reach the limit.
+// verifyStatus returns the status of the simulator's answer to the verification of a token. It
+// calls the simulator without HTTP, because many calls are needed to reach the limit.
 func (f *fixture) verifyStatus(token string) (status int) {
 	req := httptest.NewRequest(http.MethodGet, f.ready.Settings["api_url"]+"/user/tokens/verify", nil)
 	req.Header.Set("Authorization", "Bearer "+token)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -72,7 +73,8 @@ func TestZoneWithAnInternationalizedName(t *testing.T) {
 	}
 }
 
-// TestRecordsReadsAllPagesWithoutATotal reads two pages that do not tell the number of pages.
+// TestRecordsReadsAllPagesWithoutATotal reads two pages. The answers do not contain the total
+// number of records.
 func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	pages := map[string]string{"1": `{"id":"a","type":"A","name":"a.test","content":"192.0.2.1"}`, "2": `{"id":"b","type":"MX","name":"a.test","content":"mx.test","priority":5}`}
 	provider := providerAnswering(t, func(query url.Values) string { return pages[query.Get("page")] })
@@ -109,7 +111,7 @@ func providerAnswering(t *testing.T, result func(url.Values) string) sdk.DNSProv
 		_, _ = w.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + result(r.URL.Query()) + `]}`))
 	}))
 	t.Cleanup(server.Close)
-	provider, err := newProcessState().provider(sdk.Connection{
+	provider, err := newTestState(time.Now).provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")},
 	})
 	if err != nil {

@@ -21,8 +21,8 @@ type owner struct {
 	zone          string
 	changes       int  // number of changes that the owner has made
 	hasOverlapped bool // the owner changed the zone between the plugin's read and its PATCH
-	// added are the values that the owner added and did not remove later. removed are the values that
-	// the owner removed. ttl is the TTL that the owner set, or 0.
+	// added are the values that the owner added and did not remove later. removed are the values
+	// that the owner removed. ttl is the TTL that the owner set, or 0.
 	added, removed []string
 	ttl            int
 }

@@ -54,8 +54,8 @@ func TestCheckCountsThousandsOfZones(t *testing.T) {
 	}
 }
 
-// TestZoneAboveTheSizeLimitIsRefused checks that Records reads a large zone, and refuses a zone that
-// is larger than maxZone.
+// TestZoneAboveTheSizeLimitIsRefused checks that Records reads a large zone, and refuses a zone
+// that is larger than maxZone.
 func TestZoneAboveTheSizeLimitIsRefused(t *testing.T) {
 	zone := sdk.Zone{ID: "a.test.", Name: "a.test"}
 	const begin = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`

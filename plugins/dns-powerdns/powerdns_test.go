@@ -104,8 +104,9 @@ func TestApplyEnablesADisabledRecord(t *testing.T) {
 	}
 }
 
-// TestDisabledCNAMEIsNotReplaced writes a CNAME at a name that has a disabled CNAME with a different
-// target. The server allows only one CNAME for a name, and counts disabled records too.
+// TestDisabledCNAMEIsNotReplaced writes a CNAME at a name that has a disabled CNAME with a
+// different target. The server allows only one CNAME for a name, whether the CNAME is disabled or
+// not.
 func TestDisabledCNAMEIsNotReplaced(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)
@@ -318,8 +319,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the same
-// text, divided into different strings. The change removes one record of the first pair.
+// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the
+// same text, divided into different strings. The change removes one record of the first pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

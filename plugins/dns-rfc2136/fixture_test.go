@@ -119,8 +119,8 @@ func (f *fixture) proxyConn(client net.Conn) {
 	}
 }
 
-// connection returns a connection with the zones that NewZone has returned. If it has returned none,
-// the connection has the first zone, because the setting zones is required.
+// connection returns a connection with the zones that NewZone has returned. If it has returned
+// none, the connection has the first zone, because the setting zones is required.
 func (f *fixture) connection(secretText string) sdk.Connection {
 	var zones []string
 	for n := range f.zonesUsed.Load() {

@@ -220,7 +220,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 func TestUnreachableServerIsDown(t *testing.T) {
 	connection := validConnection()
 	connection.Settings["server"], connection.Settings["allow_private"] = "127.0.0.1:1", "true"
-	provider, err := newProvider(connection)
+	provider, err := newTestProvider(connection)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +229,8 @@ func TestUnreachableServerIsDown(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the same
-// text, divided into different strings. The change removes one record of the first pair.
+// TestApplyHandlesRepeatedTexts checks two pairs of TXT records. The records of a pair have the
+// same text, divided into different strings. The change removes one record of the first pair.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	fixture := newFixture(t)
 	zone := fixture.NewZone(t)

@@ -28,8 +28,8 @@ func newSimulated(t conformance.T) simulated {
 	return simulated{conformance.SimulateDNS(t, simulator.New, nil), t}
 }
 
-// connect returns a provider with this secret. The setting zones of its connection names all current
-// zones of the simulator.
+// connect returns a provider with this secret. The setting zones of its connection names all
+// current zones of the simulator.
 func (s simulated) connect(secretText string) sdk.DNSProvider {
 	s.t.Helper()
 	var issued struct{ Settings map[string]string }
