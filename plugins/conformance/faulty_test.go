@@ -195,18 +195,18 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	var reported []string
 	report, err := Test(t.Context(), Options{
 		Path: testserver.Program(t, "testdata/faulty"), Skip: map[string]string{"dns/read/wildcard": "no wildcards"},
-		Done: func(r Result) { reported = append(reported, r.ID) },
+		Done: func(result Result) { reported = append(reported, result.ID) },
 	})
 	if err != nil || report.Name != "faulty" || report.Kind != "dns" || !report.Complete() {
 		t.Fatalf("the report is %+v, %v, want a complete report of the dns plugin faulty", report, err)
 	}
-	for i, r := range report.Results {
+	for i, result := range report.Results {
 		want := Passed
-		if r.ID == "dns/read/wildcard" {
+		if result.ID == "dns/read/wildcard" {
 			want = Skipped
 		}
-		if r.Status != want || reported[i] != r.ID {
-			t.Errorf("%s: %s %s, want %s\n%s", r.ID, r.Status, r.Reason, want, strings.Join(append(r.Messages, r.Calls...), "\n"))
+		if result.Status != want || reported[i] != result.ID {
+			t.Errorf("%s: %s %s, want %s\n%s", result.ID, result.Status, result.Reason, want, strings.Join(append(result.Messages, result.Calls...), "\n"))
 		}
 	}
 }
@@ -272,9 +272,9 @@ func TestSettingsCannotReplaceTheSimulator(t *testing.T) {
 	if err != nil || len(report.Results) == 0 || foreignProvider.Calls.Load() != callsBefore {
 		t.Fatalf("%d results, and the foreign provider got %d calls, want results and no call: %v", len(report.Results), foreignProvider.Calls.Load()-callsBefore, err)
 	}
-	for _, r := range report.Results {
-		if r.Status != Failed || !strings.Contains(strings.Join(r.Messages, "\n"), "--against real") {
-			t.Errorf("the result is %+v, want a failure with the hint --against real", r)
+	for _, result := range report.Results {
+		if result.Status != Failed || !strings.Contains(strings.Join(result.Messages, "\n"), "--against real") {
+			t.Errorf("the result is %+v, want a failure with the hint --against real", result)
 		}
 	}
 }
@@ -293,10 +293,10 @@ func TestRealAccountIsOnlyRead(t *testing.T) {
 			if err != nil || report.Against != "real" || report.Kind != kind || len(report.Results) <= len(pluginChecks) {
 				t.Fatalf("the report is %+v, %v, want checks against the real provider", report, err)
 			}
-			for _, r := range report.Results {
-				isSafe := strings.HasPrefix(r.ID, "plugin/") || strings.HasPrefix(r.ID, kind+"/account/") || r.ID == sendingDescription.ID
-				if r.Status != Passed || !isSafe {
-					t.Errorf("the result is %+v, want a passed check that may run against a real account", r)
+			for _, result := range report.Results {
+				isSafe := strings.HasPrefix(result.ID, "plugin/") || strings.HasPrefix(result.ID, kind+"/account/") || result.ID == sendingDescription.ID
+				if result.Status != Passed || !isSafe {
+					t.Errorf("the result is %+v, want a passed check that may run against a real account", result)
 				}
 			}
 			if calls := provider.Calls.Load(); calls == 0 || provider.writeCount(t) != 0 {

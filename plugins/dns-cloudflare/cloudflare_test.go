@@ -78,19 +78,19 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	if len(records) != 3 {
 		t.Fatalf("the zone has the records %v, want three", records)
 	}
-	for _, r := range records {
-		switch r["name"] {
+	for _, stored := range records {
+		switch stored["name"] {
 		case zone:
-			if r["comment"] != "by the owner" || r["ttl"] != 1.0 || r["content"] != `"changed"` {
-				t.Errorf("the changed record is %v, want the new content and the owner's comment and TTL", r)
+			if stored["comment"] != "by the owner" || stored["ttl"] != 1.0 || stored["content"] != `"changed"` {
+				t.Errorf("the changed record is %v, want the new content and the owner's comment and TTL", stored)
 			}
 		case cname.Name:
-			if flat := r["settings"].(map[string]any)["flatten_cname"]; r["proxied"] != false || flat != false || r["comment"] != recordComment {
-				t.Errorf("the new record is %v, want it neither proxied nor flattened, with the comment %q", r, recordComment)
+			if flat := stored["settings"].(map[string]any)["flatten_cname"]; stored["proxied"] != false || flat != false || stored["comment"] != recordComment {
+				t.Errorf("the new record is %v, want it neither proxied nor flattened, with the comment %q", stored, recordComment)
 			}
 		default:
-			if r["proxied"] != true {
-				t.Errorf("the owner's record is %v, want it proxied", r)
+			if stored["proxied"] != true {
+				t.Errorf("the owner's record is %v, want it proxied", stored)
 			}
 		}
 	}
@@ -125,9 +125,9 @@ func TestApplyEndsProxyingAndFlattening(t *testing.T) {
 		if len(records) != 1 {
 			t.Fatalf("%v: the zone has the records %v, want one", setting, records)
 		}
-		for _, r := range records {
-			if r["proxied"] != false || r["settings"].(map[string]any)["flatten_cname"] != false || r["comment"] != "by the owner" || r["ttl"] != 1.0 {
-				t.Errorf("the record is %v, want only the proxying and the flattening ended", r)
+		for _, stored := range records {
+			if stored["proxied"] != false || stored["settings"].(map[string]any)["flatten_cname"] != false || stored["comment"] != "by the owner" || stored["ttl"] != 1.0 {
+				t.Errorf("the record is %v, want only the proxying and the flattening ended", stored)
 			}
 		}
 	}

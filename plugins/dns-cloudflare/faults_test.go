@@ -101,8 +101,8 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 		return false, err
 	}
 	var changes []sdk.Change
-	for _, s := range recordsOfNewDomain(name) {
-		changes = append(changes, sdk.Change{Before: sdk.FindSet(current, s.Name, s.Type), After: s})
+	for _, set := range recordsOfNewDomain(name) {
+		changes = append(changes, sdk.Change{Before: sdk.FindSet(current, set.Name, set.Type), After: set})
 	}
 	applyTries, err := f.retry(func() (err error) { written, err = p.Apply(ctx, zone, changes); return err })
 	if err == nil && len(written) != len(changes) {
@@ -119,46 +119,46 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 // counts calls by the real clock, so Cloudflare's limit applies to all calls of the test together.
 func TestManyDomainsSurviveFaults(t *testing.T) {
 	const pauseSeconds = 7
-	f := newFaultyFixture(t)
-	domains := f.limit / 4
+	fixture := newFaultyFixture(t)
+	domains := fixture.limit / 4
 	workers := min(8, domains/15) // a pause makes every worker repeat a call, so few domains need few workers
 	// The values of skip distribute the faults over the calls of the test.
 	for i := range domains / 4 {
-		f.planFault(t, map[string]any{"kind": "status", "status": 500, "times": 1, "skip": 4 + 5*i, "operation": "recordBatch"})
+		fixture.planFault(t, map[string]any{"kind": "status", "status": 500, "times": 1, "skip": 4 + 5*i, "operation": "recordBatch"})
 	}
 	planned429s := 0
 	for i, operation := range []string{"zoneList", "recordList", "recordBatch", "recordBatch", "recordList"} {
-		f.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pauseSeconds, "times": 1, "skip": 11 + domains*i/8, "operation": operation})
+		fixture.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pauseSeconds, "times": 1, "skip": 11 + domains*i/8, "operation": operation})
 		planned429s++
 	}
-	f.planFault(t, map[string]any{"kind": "drop_after", "times": domains / 15, "skip": 17, "operation": "recordBatch"})
-	f.planFault(t, map[string]any{"kind": "drop_before", "times": domains / 60, "skip": domains / 5, "operation": "recordBatch"})
+	fixture.planFault(t, map[string]any{"kind": "drop_after", "times": domains / 15, "skip": 17, "operation": "recordBatch"})
+	fixture.planFault(t, map[string]any{"kind": "drop_before", "times": domains / 60, "skip": domains / 5, "operation": "recordBatch"})
 	var zones []string
 	for range domains {
-		zones = append(zones, f.NewZone(t))
+		zones = append(zones, fixture.NewZone(t))
 	}
-	f.control(t, http.MethodDelete, "/calls", nil, nil)
-	withoutRetry := f.provisionAll(t, zones, workers)
+	fixture.control(t, http.MethodDelete, "/calls", nil, nil)
+	withoutRetry := fixture.provisionAll(t, zones, workers)
 	for _, zone := range zones {
-		f.checkRecords(t, zone)
+		fixture.checkRecords(t, zone)
 	}
 	var calls []simulate.Entry
-	f.control(t, http.MethodGet, "/calls", nil, &calls)
-	f.checkLimits(t, calls, planned429s)
-	checkCallsPerDomain(t, calls, f.zoneIDs(t, zones), withoutRetry)
+	fixture.control(t, http.MethodGet, "/calls", nil, &calls)
+	fixture.checkLimits(t, calls, planned429s)
+	checkCallsPerDomain(t, calls, fixture.zoneIDs(t, zones), withoutRetry)
 }
 
 // TestRetryAfterIsObserved checks that after a 429 no call is made before the pause is over. It
 // uses one worker, because calls of further workers could already be in flight.
 func TestRetryAfterIsObserved(t *testing.T) {
 	const pauseSeconds = 7 // any pause that is longer than the time between two calls
-	f := newFaultyFixture(t)
+	fixture := newFaultyFixture(t)
 	for i, operation := range []string{"zoneList", "recordList", "recordBatch"} {
-		f.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pauseSeconds, "times": 1, "skip": i, "operation": operation})
+		fixture.planFault(t, map[string]any{"kind": "status", "status": 429, "retry_after": pauseSeconds, "times": 1, "skip": i, "operation": operation})
 	}
-	f.provisionAll(t, []string{f.NewZone(t), f.NewZone(t), f.NewZone(t)}, 1)
+	fixture.provisionAll(t, []string{fixture.NewZone(t), fixture.NewZone(t), fixture.NewZone(t)}, 1)
 	var calls []simulate.Entry
-	f.control(t, http.MethodGet, "/calls", nil, &calls)
+	fixture.control(t, http.MethodGet, "/calls", nil, &calls)
 	checkPauses(t, calls, pauseSeconds*time.Second, 3)
 }
 
@@ -196,14 +196,14 @@ func (f *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) 
 func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	t.Helper()
 	want := map[string]bool{}
-	for _, s := range recordsOfNewDomain(zone) {
-		for _, value := range s.Values {
-			want[s.Name+" "+string(s.Type)+" "+value] = true
+	for _, set := range recordsOfNewDomain(zone) {
+		for _, value := range set.Values {
+			want[set.Name+" "+string(set.Type)+" "+value] = true
 		}
 	}
-	for _, s := range f.Held(t, zone) {
-		for _, value := range s.Values {
-			record := s.Name + " " + string(s.Type) + " " + value
+	for _, set := range f.Held(t, zone) {
+		for _, value := range set.Values {
+			record := set.Name + " " + string(set.Type) + " " + value
 			if !want[record] {
 				t.Errorf("%s exists twice or is not wanted", record)
 			}

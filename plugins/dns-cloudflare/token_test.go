@@ -91,23 +91,23 @@ func TestBlockOfATokenEndsAfterItsWindow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fixture{simulator: sim, ready: ready}
+		fixture := &fixture{simulator: sim, ready: ready}
 		moveClock := func(duration string) {
 			body := strings.NewReader(`{"advance":"` + duration + `"}`)
 			sim.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/_control/clock", body))
 		}
 		moveClock("24h")
 		for range maxCalls {
-			if status := f.verifyStatus(simulator.Token); status != http.StatusOK {
+			if status := fixture.verifyStatus(simulator.Token); status != http.StatusOK {
 				t.Fatalf("a call below the limit: %d, want 200", status)
 			}
 		}
-		if status := f.verifyStatus(simulator.Token); status != http.StatusTooManyRequests {
+		if status := fixture.verifyStatus(simulator.Token); status != http.StatusTooManyRequests {
 			t.Errorf("a call beyond the limit: %d, want 429", status)
 		}
 		moveClock("-24h")
 		time.Sleep(rateWindow)
-		if status := f.verifyStatus(simulator.Token); status != http.StatusOK {
+		if status := fixture.verifyStatus(simulator.Token); status != http.StatusOK {
 			t.Errorf("a call after the window: %d, want 200", status)
 		}
 	})
