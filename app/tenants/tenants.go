@@ -105,9 +105,9 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 	if err := acc.CheckOpen(); err != nil {
 		return tenant.Tenant{}, err
 	}
-	guid, ok := tenant.ParseGUID(string(id))
-	if !ok || guid == tenant.NoGUID {
-		return tenant.Tenant{}, fault.InvalidRequest.With("a tenant is named by its GUID")
+	guid, err := tenant.CheckGUID(string(id))
+	if err != nil {
+		return tenant.Tenant{}, err
 	}
 	profile, err := s.Platform.For(guid).Profile(ctx)
 	if err != nil {

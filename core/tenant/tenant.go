@@ -29,6 +29,16 @@ func ParseGUID(raw string) (GUID, bool) {
 	return GUID(id), ok
 }
 
+// CheckGUID returns the canonical form of raw. It fails with invalid_request if no tenant can have
+// this GUID.
+func CheckGUID(raw string) (GUID, error) {
+	id, ok := ParseGUID(raw)
+	if !ok || id == NoGUID {
+		return "", fault.InvalidRequest.With("a tenant is named by its GUID")
+	}
+	return id, nil
+}
+
 // ParseGUIDOrNone returns the GUID to look up for raw. It returns NoGUID if raw is malformed, so
 // that the caller gets the same answer as for an unknown GUID.
 func ParseGUIDOrNone(raw string) GUID { return GUID(ident.ParseOrZero(raw)) }
