@@ -25,7 +25,7 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 	env := newTestEnv(t)
 	home, _ := env.consentedTenant(t, contract.Setup{}, nil)
 	withoutApplication := env.NewTenant(t, contract.Setup{})
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		change func(*settings)
 		cause  string // cause of the refusal, "" if Check succeeds
@@ -40,14 +40,14 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 		{"an unknown home tenant", func(s *settings) { s.homeTenant = "nowhere.example" }, "AADSTS90002"},
 		{"a tenant without the application", func(s *settings) { s.homeTenant = string(withoutApplication.GUID) }, "AADSTS700016"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := env.checkWith(t, tt.change)
+		t.Run(tc.name, func(t *testing.T) {
+			err := env.checkWith(t, tc.change)
 			var result *outcome.Error
 			switch {
-			case tt.cause == "" && err != nil:
+			case tc.cause == "" && err != nil:
 				t.Fatalf("Check fails: %v", err)
-			case tt.cause != "" && (!errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != tt.cause):
-				t.Fatalf("got %v, want a refusal with the cause %s", err, tt.cause)
+			case tc.cause != "" && (!errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != tc.cause):
+				t.Fatalf("got %v, want a refusal with the cause %s", err, tc.cause)
 			}
 		})
 	}

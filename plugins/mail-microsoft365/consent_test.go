@@ -110,7 +110,7 @@ func TestNobodyIsAdministratorWithoutPermissionToReadRoles(t *testing.T) {
 
 func TestOnlyDirectoryWideRoleAssignmentsCount(t *testing.T) {
 	const oid = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90"
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		row  roleAssignment
 		want bool
 	}{
@@ -122,8 +122,8 @@ func TestOnlyDirectoryWideRoleAssignmentsCount(t *testing.T) {
 		"another role":      {roleAssignment{oid, exchangeAdministrator, "/"}, false},
 		"nothing filled in": {roleAssignment{}, false},
 	} {
-		if got := tt.row.grants(oid, globalAdministrator); got != tt.want {
-			t.Errorf("%s: grants is %v, want %v", name, got, tt.want)
+		if got := tc.row.grants(oid, globalAdministrator); got != tc.want {
+			t.Errorf("%s: grants is %v, want %v", name, got, tc.want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // TestEmailLicensesCountsActiveSubscriptionsWithAMailbox checks each subscription together with a
 // second subscription, which always counts.
 func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		subscription string
 		want         tenant.Licenses
 	}{
@@ -38,12 +38,12 @@ func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakePlatform(t)
-			fake.answers["GET /directory/subscriptions"] = `{"value":[` + tt.subscription +
+			fake.answers["GET /directory/subscriptions"] = `{"value":[` + tc.subscription +
 				`,{"status":"Enabled","totalLicenses":1,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}]}`
-			tt.want.Paid++
-			tt.want.RecipientLimit = recipientLimit(tt.want.Paid)
+			tc.want.Paid++
+			tc.want.RecipientLimit = recipientLimit(tc.want.Paid)
 			got, err := fake.client.EmailLicenses(t.Context())
-			expectEqual(t, err, got, tt.want)
+			expectEqual(t, err, got, tc.want)
 		})
 	}
 }

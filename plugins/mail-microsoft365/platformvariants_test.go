@@ -43,7 +43,7 @@ func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 		badRequestFormat   = `{"error":{"code":"Request_BadRequest","message":"%s"}}`
 	)
 	none := fault.Code{}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		call   string
 		status int
 		body   string
@@ -73,9 +73,9 @@ func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakePlatform(t)
-			fake.answers[tt.call], fake.statuses[tt.call] = tt.body, tt.status
+			fake.answers[tc.call], fake.statuses[tc.call] = tc.body, tc.status
 			var err error
-			switch tt.call {
+			switch tc.call {
 			case add:
 				fake.answers["GET /domains/a.example"], fake.statuses["GET /domains/a.example"] = `{"error":{"code":"Request_ResourceNotFound"}}`, 404
 				_, err = fake.client.AddDomain(t.Context(), "a.example")
@@ -85,7 +85,7 @@ func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 			default:
 				err = fake.client.OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
 			}
-			expectOutcome(t, err, tt.kind, tt.code)
+			expectOutcome(t, err, tc.kind, tc.code)
 		})
 	}
 }
@@ -111,7 +111,7 @@ func TestEnableSMTPAuthIsNotReadyUntilItTakesEffect(t *testing.T) {
 
 func TestServicePrincipalIsReadFromTheToken(t *testing.T) {
 	const sp = "GET /servicePrincipals(appId='c')"
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		status int
 		oid    string
 		step   tenant.BootstrapStep
@@ -124,15 +124,15 @@ func TestServicePrincipalIsReadFromTheToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakePlatform(t)
-			fake.statuses[sp] = tt.status
-			payload := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"` + tt.oid + `"}`))
+			fake.statuses[sp] = tc.status
+			payload := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"` + tc.oid + `"}`))
 			fake.answers["POST /oauth2/v2.0/token"] = `{"access_token":"e30.` + payload + `.s"}`
-			if tt.oid == "" {
+			if tc.oid == "" {
 				fake.statuses["Get-OrganizationConfig"] = 403
 			}
 			p, err := fake.client.Bootstrap(t.Context())
-			expectEqual(t, err, p.Step, tt.step)
-			expectEqual(t, nil, fake.bodies["POST /roleManagement/directory/roleAssignments"], tt.body)
+			expectEqual(t, err, p.Step, tc.step)
+			expectEqual(t, nil, fake.bodies["POST /roleManagement/directory/roleAssignments"], tc.body)
 		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 // In the fake platform, issued tokens stay valid when the consent is revoked. The plugin notices
 // the revocation when it requests a new token.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		tokenAge  time.Duration // time since the tokens were issued
 		call      func(context.Context, *fakePlatform) error
 		isNoticed bool
@@ -47,9 +47,9 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 			if _, err := fake.client.Bootstrap(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			fake.consentRevoked, fake.now = true, fake.now.Add(tt.tokenAge)
-			err := tt.call(t.Context(), fake)
-			if !tt.isNoticed {
+			fake.consentRevoked, fake.now = true, fake.now.Add(tc.tokenAge)
+			err := tc.call(t.Context(), fake)
+			if !tc.isNoticed {
 				expectEqual(t, err, nil, nil)
 				return
 			}

@@ -28,7 +28,7 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 			{"kind": "status", "status": 504}, {"kind": "status", "status": 429},
 		} {
 			t.Run(fmt.Sprint(cmdlet, f), func(t *testing.T) {
-				s := newSendingTenant(t, env)
+				fixture := newSendingTenant(t, env)
 				runWithFault := func(step string, do func() error) {
 					f["operation"], f["times"] = cmdlet, 1
 					env.injectFault(t, f)
@@ -39,23 +39,23 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 				}
 				block := func(list ...string) func() error {
 					return func() error {
-						r, err := s.client.Block(t.Context(), s.domain, list)
+						r, err := fixture.client.Block(t.Context(), fixture.domain, list)
 						if err == nil && !slices.Equal(r.Blocks(), list) {
 							t.Fatalf("the rule blocks %v, want %v", r.Blocks(), list)
 						}
 						return err
 					}
 				}
-				runWithFault("create", block(s.mailboxes[0]))
-				runWithFault("change", block(s.mailboxes[1:]...))
+				runWithFault("create", block(fixture.mailboxes[0]))
+				runWithFault("change", block(fixture.mailboxes[1:]...))
 				runWithFault("switch off", block())
-				runWithFault("switch on", block(s.mailboxes...))
-				if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes) || len(s.rules()) != 1 {
-					t.Fatalf("blocked are %v, want %v; the rules are %v, want one", got, s.mailboxes, s.rules())
+				runWithFault("switch on", block(fixture.mailboxes...))
+				if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes) || len(fixture.rules()) != 1 {
+					t.Fatalf("blocked are %v, want %v; the rules are %v, want one", got, fixture.mailboxes, fixture.rules())
 				}
-				runWithFault("remove", func() error { return s.client.RemoveRules(t.Context()) })
-				if len(s.rules()) != 0 {
-					t.Fatalf("after RemoveRules there are still %v", s.rules())
+				runWithFault("remove", func() error { return fixture.client.RemoveRules(t.Context()) })
+				if len(fixture.rules()) != 0 {
+					t.Fatalf("after RemoveRules there are still %v", fixture.rules())
 				}
 			})
 		}
@@ -66,14 +66,14 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 // read does not show it.
 func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	s.block(s.domain, s.mailboxes[0])
-	for cmdlet, list := range map[string][]string{exchange.SetTransportRule: s.mailboxes[1:], exchange.DisableTransportRule: nil} {
-		env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{cmdlet: options{"errors": []string{}, "times": 1}}})
-		_, err := s.client.Block(t.Context(), s.domain, list)
+	fixture := newSendingTenant(t, env)
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	for cmdlet, list := range map[string][]string{exchange.SetTransportRule: fixture.mailboxes[1:], exchange.DisableTransportRule: nil} {
+		env.setBehaviour(t, fixture.tenantInfo.GUID, options{"cmdlets": options{cmdlet: options{"errors": []string{}, "times": 1}}})
+		_, err := fixture.client.Block(t.Context(), fixture.domain, list)
 		expectOutcome(t, err, outcome.NotReady, fault.Code{})
-		if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-			t.Fatalf("%s: blocked are %v, want %v", cmdlet, got, s.mailboxes[:1])
+		if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:1]) {
+			t.Fatalf("%s: blocked are %v, want %v", cmdlet, got, fixture.mailboxes[:1])
 		}
 	}
 }
@@ -82,55 +82,55 @@ func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 // reported as a change that was not made.
 func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	s.block(s.domain, s.mailboxes[0])
+	fixture := newSendingTenant(t, env)
+	fixture.block(fixture.domain, fixture.mailboxes[0])
 	readFault := options{"operation": exchange.GetTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000}
 	env.injectFault(t, readFault)
-	_, err := s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
+	_, err := fixture.client.Block(t.Context(), fixture.domain, fixture.mailboxes[1:])
 	expectOutcome(t, err, outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[1:]) {
-		t.Fatalf("blocked are %v, want %v", got, s.mailboxes[1:])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[1:]) {
+		t.Fatalf("blocked are %v, want %v", got, fixture.mailboxes[1:])
 	}
 
-	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(s.domain), "ExceptIfFrom": s.mailboxes[:1]})
+	fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(fixture.domain), "ExceptIfFrom": fixture.mailboxes[:1]})
 	limitError := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "The rule is too large."}}
-	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})
-	_, err = s.client.Block(t.Context(), s.domain, s.mailboxes[1:])
+	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})
+	_, err = fixture.client.Block(t.Context(), fixture.domain, fixture.mailboxes[1:])
 	expectOutcome(t, err, outcome.Unknown, fault.Code{})
-	s.block(s.domain, s.mailboxes[1:]...)
+	fixture.block(fixture.domain, fixture.mailboxes[1:]...)
 
 	env.injectFault(t, readFault)
-	expectOutcome(t, s.client.RemoveRules(t.Context()), outcome.Unknown, fault.Code{})
+	expectOutcome(t, fixture.client.RemoveRules(t.Context()), outcome.Unknown, fault.Code{})
 	env.control(t, http.MethodDelete, "/faults", nil)
-	if len(s.rules()) != 0 {
-		t.Fatalf("after RemoveRules there are still %v", s.rules())
+	if len(fixture.rules()) != 0 {
+		t.Fatalf("after RemoveRules there are still %v", fixture.rules())
 	}
 }
 
 // TestEnabledRulesAreRemovedFirst checks that the rules left after a failed removal block nobody.
 func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	scopes := []string{s.domain, sendlimit.TenantWide, "a.test"}
+	fixture := newSendingTenant(t, env)
+	scopes := []string{fixture.domain, sendlimit.TenantWide, "a.test"}
 	for _, scope := range scopes {
-		s.block(scope, s.mailboxes[0])
+		fixture.block(scope, fixture.mailboxes[0])
 	}
 	for _, enabledScope := range scopes {
 		for _, scope := range scopes {
 			if scope == enabledScope {
-				s.block(scope, s.mailboxes[0])
+				fixture.block(scope, fixture.mailboxes[0])
 			} else {
-				s.block(scope)
+				fixture.block(scope)
 			}
 		}
 		env.injectFault(t, options{"operation": exchange.RemoveTransportRule, "kind": "status", "status": 503, "skip": 1, "times": 1000})
-		if err := s.client.RemoveRules(t.Context()); err == nil || len(s.blockedSenders()) != 0 || len(s.rules()) != 2 {
-			t.Fatalf("enabled in %q: RemoveRules returns %v, want an error; left are %v, want two disabled rules", enabledScope, err, s.rules())
+		if err := fixture.client.RemoveRules(t.Context()); err == nil || len(fixture.blockedSenders()) != 0 || len(fixture.rules()) != 2 {
+			t.Fatalf("enabled in %q: RemoveRules returns %v, want an error; left are %v, want two disabled rules", enabledScope, err, fixture.rules())
 		}
 		env.control(t, http.MethodDelete, "/faults", nil)
 		for _, scope := range scopes {
-			s.block(scope, s.mailboxes[0])
+			fixture.block(scope, fixture.mailboxes[0])
 		}
 	}
 }
@@ -138,15 +138,15 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 // TestASenderListThatIsTooLongIsRefused checks that the refusal comes before any request.
 func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
+	fixture := newSendingTenant(t, env)
 	var tooLong []string
 	for n := range 300 {
-		tooLong = append(tooLong, fmt.Sprintf("a-mailbox-among-many-%d@%s", n, s.domain))
+		tooLong = append(tooLong, fmt.Sprintf("a-mailbox-among-many-%d@%s", n, fixture.domain))
 	}
 	env.control(t, http.MethodDelete, "/calls", nil)
 	for _, call := range []func() (sendlimit.Rule, error){
-		func() (sendlimit.Rule, error) { return s.client.Block(t.Context(), s.domain, tooLong) },
-		func() (sendlimit.Rule, error) { return s.client.EnsureRule(t.Context(), s.domain, tooLong) },
+		func() (sendlimit.Rule, error) { return fixture.client.Block(t.Context(), fixture.domain, tooLong) },
+		func() (sendlimit.Rule, error) { return fixture.client.EnsureRule(t.Context(), fixture.domain, tooLong) },
 	} {
 		_, err := call()
 		if expectOutcome(t, err, outcome.Refused, fault.ProviderError); !strings.Contains(err.Error(), "300 mailboxes") {
@@ -160,19 +160,19 @@ func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 
 func TestBlockReportsRefusals(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	_, err := s.client.Block(t.Context(), s.domain, []string{"nobody@" + s.domain})
+	fixture := newSendingTenant(t, env)
+	_, err := fixture.client.Block(t.Context(), fixture.domain, []string{"nobody@" + fixture.domain})
 	expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound)
-	s.block(s.domain, s.mailboxes[0])
-	_, err = s.client.Block(t.Context(), s.domain, []string{s.mailboxes[1], "nobody@" + s.domain})
-	if expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound); strings.Contains(err.Error(), s.domain) {
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	_, err = fixture.client.Block(t.Context(), fixture.domain, []string{fixture.mailboxes[1], "nobody@" + fixture.domain})
+	if expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound); strings.Contains(err.Error(), fixture.domain) {
 		t.Errorf("the error names the customer: %v", err)
 	}
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("blocked are %v, want %v", got, s.mailboxes[:1])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:1]) {
+		t.Fatalf("blocked are %v, want %v", got, fixture.mailboxes[:1])
 	}
 	limitError := options{"times": 1, "exception": options{"type": "Microsoft.RulesValidationException", "text": "You've reached the maximum number of rules."}}
-	env.setBehaviour(t, s.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})
-	_, err = s.client.Block(t.Context(), sendlimit.TenantWide, s.mailboxes)
+	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"cmdlets": options{exchange.NewTransportRule: limitError}})
+	_, err = fixture.client.Block(t.Context(), sendlimit.TenantWide, fixture.mailboxes)
 	expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 }

@@ -15,24 +15,24 @@ import (
 // managed rule blocks no mailbox. Rules then reports it as altered, and the next Block moves it to
 // the front.
 func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
-	s.block(s.domain, s.mailboxes[0])
-	s.block(sendlimit.TenantWide, s.mailboxes[1])
-	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
-	if got := s.blockedSenders(); len(got) != 0 {
+	fixture := newSendingTenant(t, newTestEnv(t))
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	fixture.block(sendlimit.TenantWide, fixture.mailboxes[1])
+	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
+	if got := fixture.blockedSenders(); len(got) != 0 {
 		t.Fatalf("behind a rule that stops processing, the blocked senders are %v, want none", got)
 	}
-	for _, scope := range []string{s.domain, sendlimit.TenantWide} {
-		if rules := s.listRules(); !sendlimit.RuleOf(scope, rules).Altered {
+	for _, scope := range []string{fixture.domain, sendlimit.TenantWide} {
+		if rules := fixture.listRules(); !sendlimit.RuleOf(scope, rules).Altered {
 			t.Errorf("the rule of the scope %q is listed as unaltered", scope)
 		}
 	}
-	s.block(s.domain, s.mailboxes[0])
-	s.block(sendlimit.TenantWide, s.mailboxes[1])
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:2]) {
-		t.Errorf("after Block, the blocked senders are %v, want %v", got, s.mailboxes[:2])
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	fixture.block(sendlimit.TenantWide, fixture.mailboxes[1])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:2]) {
+		t.Errorf("after Block, the blocked senders are %v, want %v", got, fixture.mailboxes[:2])
 	}
-	for _, r := range s.listRules() {
+	for _, r := range fixture.listRules() {
 		if r.Altered {
 			t.Errorf("the rule %s is listed as altered after Block", r.Name)
 		}
@@ -42,13 +42,13 @@ func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 // TestDisabledRuleIsEnabledAtTheFront checks that Block moves a disabled rule before an
 // administrator's rule in the call that enables it.
 func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
-	s.block(s.domain, s.mailboxes[0])
-	s.block(s.domain)
-	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
-	s.block(s.domain, s.mailboxes[0])
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Errorf("the blocked senders are %v, want %v", got, s.mailboxes[:1])
+	fixture := newSendingTenant(t, newTestEnv(t))
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	fixture.block(fixture.domain)
+	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Tag", "PrependSubject": "[out]", "Priority": 0, "StopRuleProcessing": true})
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:1]) {
+		t.Errorf("the blocked senders are %v, want %v", got, fixture.mailboxes[:1])
 	}
 }
 
@@ -57,18 +57,18 @@ func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 // until the rule is the first again.
 func TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule(t *testing.T) {
 	afterWrite := func() {}
-	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.SetTransportRule, func() { afterWrite() }))
-	s.block(s.domain, s.mailboxes[0])
-	s.block(s.domain)
+	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.SetTransportRule, func() { afterWrite() }))
+	fixture.block(fixture.domain, fixture.mailboxes[0])
+	fixture.block(fixture.domain)
 	afterWrite = func() {
 		afterWrite = func() {}
-		if _, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes); err != nil {
+		if _, err := fixture.client.EnsureRule(t.Context(), sendlimit.TenantWide, fixture.mailboxes); err != nil {
 			t.Error(err)
 		}
 	}
-	s.block(s.domain, s.mailboxes[1])
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[1:2]) {
-		t.Errorf("blocked are %v, want %v", got, s.mailboxes[1:2])
+	fixture.block(fixture.domain, fixture.mailboxes[1])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[1:2]) {
+		t.Errorf("blocked are %v, want %v", got, fixture.mailboxes[1:2])
 	}
 }
 

@@ -23,25 +23,25 @@ import (
 // it may change the rule as an administrator of the tenant could.
 func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_quota": 1_000_000})
-	scopes := []string{sendlimit.TenantWide, s.domain}
+	fixture := newSendingTenant(t, env)
+	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_quota": 1_000_000})
+	scopes := []string{sendlimit.TenantWide, fixture.domain}
 	checkProperty(t, func(rt *rapid.T) {
 		lists := map[string][]string{}
-		if err := s.client.RemoveRules(t.Context()); err != nil {
+		if err := fixture.client.RemoveRules(t.Context()); err != nil {
 			rt.Fatal(err)
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "writes") {
 			scope := rapid.SampledFrom(scopes).Draw(rt, "scope")
-			changeRuleAsAdministrator(rt, s, scope)
-			list := rapid.SliceOfN(rapid.SampledFrom(append(s.mailboxes, strings.ToUpper(s.mailboxes[0]), "", " ", "@", "*")), 0, 4).Draw(rt, "list")
-			rule, err := s.client.Block(t.Context(), scope, list)
+			changeRuleAsAdministrator(rt, fixture, scope)
+			list := rapid.SliceOfN(rapid.SampledFrom(append(fixture.mailboxes, strings.ToUpper(fixture.mailboxes[0]), "", " ", "@", "*")), 0, 4).Draw(rt, "list")
+			rule, err := fixture.client.Block(t.Context(), scope, list)
 			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
 				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 				// The refused call left the rule as the administrator had changed it. A call
 				// without mailboxes disables the rule.
 				list = nil
-				rule, err = s.client.Block(t.Context(), scope, list)
+				rule, err = fixture.client.Block(t.Context(), scope, list)
 			}
 			if err != nil {
 				rt.Fatalf("Block of %v in the scope %q: %v", list, scope, err)
@@ -52,8 +52,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			}
 			lists[scope] = want
 		}
-		if got, want := s.blockedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
-			rt.Fatalf("blocked are %v, want %v; the rules are %v", got, want, s.rules())
+		if got, want := fixture.blockedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
+			rt.Fatalf("blocked are %v, want %v; the rules are %v", got, want, fixture.rules())
 		}
 	})
 }
@@ -83,22 +83,22 @@ func normalizedAddresses(list []string) []string {
 }
 
 // changeRuleAsAdministrator changes a managed rule as an administrator of the tenant could.
-func changeRuleAsAdministrator(rt *rapid.T, s *sendingTenant, scope string) {
+func changeRuleAsAdministrator(rt *rapid.T, fixture *sendingTenant, scope string) {
 	name := sendlimit.RuleName(scope)
-	if s.managedRule(scope) == "" {
+	if fixture.managedRule(scope) == "" {
 		return
 	}
 	switch rapid.SampledFrom([]string{"nothing", "remove the senders", "enable", "add an exception", "add a condition", "set mode Audit"}).Draw(rt, "change") {
 	case "remove the senders":
-		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "From": nil})
+		fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "From": nil})
 	case "enable":
-		s.runAsAdministrator(exchange.EnableTransportRule, options{"Identity": name})
+		fixture.runAsAdministrator(exchange.EnableTransportRule, options{"Identity": name})
 	case "add an exception":
-		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "ExceptIfFrom": []string{s.mailboxes[0]}})
+		fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "ExceptIfFrom": []string{fixture.mailboxes[0]}})
 	case "add a condition":
-		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "SentToScope": "InOrganization"})
+		fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "SentToScope": "InOrganization"})
 	case "set mode Audit":
-		s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "Mode": "Audit"})
+		fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": name, "Mode": "Audit"})
 	}
 }
 

@@ -30,29 +30,29 @@ func (s *sendingTenant) blockWhileReadsLag(scope string, mailboxes ...string) {
 // still show after the removal.
 func TestRemovalDoesNotDependOnReads(t *testing.T) {
 	env := newTestEnv(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		remove func(*sendingTenant) error
 		shown  bool // reads show the rule
 	}{
-		{"a rule that reads do not show", func(s *sendingTenant) error { return s.client.RemoveRule(t.Context(), s.domain) }, false},
-		{"a rule that reads still show", func(s *sendingTenant) error { return s.client.RemoveRule(t.Context(), s.domain) }, true},
-		{"all rules, while reads still show them", func(s *sendingTenant) error { return s.client.RemoveRules(t.Context()) }, true},
+		{"a rule that reads do not show", func(fixture *sendingTenant) error { return fixture.client.RemoveRule(t.Context(), fixture.domain) }, false},
+		{"a rule that reads still show", func(fixture *sendingTenant) error { return fixture.client.RemoveRule(t.Context(), fixture.domain) }, true},
+		{"all rules, while reads still show them", func(fixture *sendingTenant) error { return fixture.client.RemoveRules(t.Context()) }, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSendingTenant(t, env)
-			if tt.shown {
-				s.block(s.domain, s.mailboxes[0])
+		t.Run(tc.name, func(t *testing.T) {
+			fixture := newSendingTenant(t, env)
+			if tc.shown {
+				fixture.block(fixture.domain, fixture.mailboxes[0])
 			}
-			s.makeReadsLag()
-			s.blockWhileReadsLag(s.domain, s.mailboxes...)
-			if got := s.managedRule(s.domain); got == "" {
+			fixture.makeReadsLag()
+			fixture.blockWhileReadsLag(fixture.domain, fixture.mailboxes...)
+			if got := fixture.managedRule(fixture.domain); got == "" {
 				t.Fatal("no rule was created")
 			}
-			if err := tt.remove(s); err != nil || len(s.rules()) != 0 {
-				t.Errorf("the removal returns %v and leaves the rules %v, want no error and no rules", err, s.rules())
+			if err := tc.remove(fixture); err != nil || len(fixture.rules()) != 0 {
+				t.Errorf("the removal returns %v and leaves the rules %v, want no error and no rules", err, fixture.rules())
 			}
-			if err := tt.remove(s); err != nil {
+			if err := tc.remove(fixture); err != nil {
 				t.Errorf("the repeated removal returns %v, want no error", err)
 			}
 		})
@@ -62,34 +62,34 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 // TestBlockDoesNotTrustAnOldState changes a rule and then requests the state that reads still show.
 func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	env := newTestEnv(t)
-	firstMailbox, otherMailboxes := func(s *sendingTenant) []string { return s.mailboxes[:1] }, func(s *sendingTenant) []string { return s.mailboxes[1:] }
+	firstMailbox, otherMailboxes := func(fixture *sendingTenant) []string { return fixture.mailboxes[:1] }, func(fixture *sendingTenant) []string { return fixture.mailboxes[1:] }
 	noMailboxes := func(*sendingTenant) []string { return nil }
-	remove := func(s *sendingTenant) {
-		if err := s.client.RemoveRule(s.t.Context(), s.domain); err != nil {
-			s.t.Fatal(err)
+	remove := func(fixture *sendingTenant) {
+		if err := fixture.client.RemoveRule(fixture.t.Context(), fixture.domain); err != nil {
+			fixture.t.Fatal(err)
 		}
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		shown  func(*sendingTenant) []string // the state that reads show, and that is requested
 		change func(*sendingTenant)
 	}{
-		{"a disabled rule", firstMailbox, func(s *sendingTenant) { s.blockWhileReadsLag(s.domain) }},
-		{"a rule with other senders", firstMailbox, func(s *sendingTenant) { s.blockWhileReadsLag(s.domain, otherMailboxes(s)...) }},
+		{"a disabled rule", firstMailbox, func(fixture *sendingTenant) { fixture.blockWhileReadsLag(fixture.domain) }},
+		{"a rule with other senders", firstMailbox, func(fixture *sendingTenant) { fixture.blockWhileReadsLag(fixture.domain, otherMailboxes(fixture)...) }},
 		{"a removed rule", firstMailbox, remove},
-		{"a rule that was enabled", noMailboxes, func(s *sendingTenant) { s.blockWhileReadsLag(s.domain, firstMailbox(s)...) }},
+		{"a rule that was enabled", noMailboxes, func(fixture *sendingTenant) { fixture.blockWhileReadsLag(fixture.domain, firstMailbox(fixture)...) }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSendingTenant(t, env)
-			s.block(s.domain, tt.shown(s)...)
-			s.makeReadsLag()
-			tt.change(s)
-			s.blockWhileReadsLag(s.domain, tt.shown(s)...)
-			if got, want := s.blockedSenders(), tt.shown(s); !slices.Equal(got, want) {
-				t.Errorf("the blocked senders are %v, want %v; the rules are %v", got, want, s.rules())
+		t.Run(tc.name, func(t *testing.T) {
+			fixture := newSendingTenant(t, env)
+			fixture.block(fixture.domain, tc.shown(fixture)...)
+			fixture.makeReadsLag()
+			tc.change(fixture)
+			fixture.blockWhileReadsLag(fixture.domain, tc.shown(fixture)...)
+			if got, want := fixture.blockedSenders(), tc.shown(fixture); !slices.Equal(got, want) {
+				t.Errorf("the blocked senders are %v, want %v; the rules are %v", got, want, fixture.rules())
 			}
-			if ruleName := sendlimit.RuleName(s.domain); len(s.rules()) > 1 {
-				t.Errorf("want no rule except %s, got %v", ruleName, s.rules())
+			if ruleName := sendlimit.RuleName(fixture.domain); len(fixture.rules()) > 1 {
+				t.Errorf("want no rule except %s, got %v", ruleName, fixture.rules())
 			}
 		})
 	}
@@ -100,11 +100,11 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 // succeed because of these reads.
 func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	s.block(s.domain, s.mailboxes[:2]...)
-	s.makeReadsLag()
-	s.runAsAdministrator("Remove-Mailbox", options{"Identity": s.mailboxes[0]})
-	if _, err := s.client.Block(t.Context(), s.domain, s.mailboxes[:2]); outcome.KindOf(err) != outcome.Refused {
+	fixture := newSendingTenant(t, env)
+	fixture.block(fixture.domain, fixture.mailboxes[:2]...)
+	fixture.makeReadsLag()
+	fixture.runAsAdministrator("Remove-Mailbox", options{"Identity": fixture.mailboxes[0]})
+	if _, err := fixture.client.Block(t.Context(), fixture.domain, fixture.mailboxes[:2]); outcome.KindOf(err) != outcome.Refused {
 		t.Errorf("got %v, want refused", err)
 	}
 }

@@ -19,48 +19,48 @@ import (
 )
 
 func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
+	fixture := newSendingTenant(t, newTestEnv(t))
 	ensure := func(list ...string) sendlimit.Rule {
-		r, err := s.client.EnsureRule(t.Context(), s.domain, list)
+		r, err := fixture.client.EnsureRule(t.Context(), fixture.domain, list)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	if r := ensure(); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
-		t.Fatalf("EnsureRule without mailboxes: %+v, %v, want no rule", r, s.rules())
+	if r := ensure(); !cmp.Equal(r, sendlimit.Rule{}) || len(fixture.rules()) != 0 {
+		t.Fatalf("EnsureRule without mailboxes: %+v, %v, want no rule", r, fixture.rules())
 	}
-	if r := s.block(s.domain); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
-		t.Fatalf("Block without mailboxes: %+v, %v, want no rule", r, s.rules())
+	if r := fixture.block(fixture.domain); !cmp.Equal(r, sendlimit.Rule{}) || len(fixture.rules()) != 0 {
+		t.Fatalf("Block without mailboxes: %+v, %v, want no rule", r, fixture.rules())
 	}
-	created := ensure(s.mailboxes...)
-	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
-	if created.ID == "" || !cmp.Equal(created, want) || len(s.blockedSenders()) != 0 {
+	created := ensure(fixture.mailboxes...)
+	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(fixture.domain), Lists: fixture.mailboxes, Created: true, Written: true}
+	if created.ID == "" || !cmp.Equal(created, want) || len(fixture.blockedSenders()) != 0 {
 		t.Fatalf("created %+v, want %+v", created, want)
 	}
 	want.Created, want.Written = false, false
-	if repeated := ensure(s.mailboxes[:1]...); !cmp.Equal(repeated, want) {
+	if repeated := ensure(fixture.mailboxes[:1]...); !cmp.Equal(repeated, want) {
 		t.Fatalf("EnsureRule again: %+v, want %+v", repeated, want)
 	}
-	want.Written, want.Enabled, want.Lists = true, true, s.mailboxes[:1]
-	if r := s.block(s.domain, strings.ToUpper(s.mailboxes[0])); !cmp.Equal(r, want) {
+	want.Written, want.Enabled, want.Lists = true, true, fixture.mailboxes[:1]
+	if r := fixture.block(fixture.domain, strings.ToUpper(fixture.mailboxes[0])); !cmp.Equal(r, want) {
 		t.Fatalf("Block of one mailbox: %+v, want %+v", r, want)
 	}
 	want.Written = false
-	if r := s.block(s.domain, s.mailboxes[0], s.mailboxes[0]); !cmp.Equal(r, want) {
+	if r := fixture.block(fixture.domain, fixture.mailboxes[0], fixture.mailboxes[0]); !cmp.Equal(r, want) {
 		t.Fatalf("Block of the same mailbox, named twice: %+v, want %+v", r, want)
 	}
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("the blocked mailboxes are %v, want %v", got, s.mailboxes[:1])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:1]) {
+		t.Fatalf("the blocked mailboxes are %v, want %v", got, fixture.mailboxes[:1])
 	}
 	want.Written, want.Enabled = true, false
-	if r := s.block(s.domain); !cmp.Equal(r, want) || len(s.blockedSenders()) != 0 {
+	if r := fixture.block(fixture.domain); !cmp.Equal(r, want) || len(fixture.blockedSenders()) != 0 {
 		t.Fatalf("Block of no mailbox: %+v, want %+v", r, want)
 	}
-	if err := s.client.RemoveRules(t.Context()); err != nil || len(s.rules()) != 0 {
-		t.Fatalf("RemoveRules: %v, left are %v", err, s.rules())
+	if err := fixture.client.RemoveRules(t.Context()); err != nil || len(fixture.rules()) != 0 {
+		t.Fatalf("RemoveRules: %v, left are %v", err, fixture.rules())
 	}
-	if err := s.client.RemoveRules(t.Context()); err != nil {
+	if err := fixture.client.RemoveRules(t.Context()); err != nil {
 		t.Fatalf("RemoveRules again: %v", err)
 	}
 }
@@ -69,16 +69,16 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 // RemoveRules has removed it.
 func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 	afterRemoval := func() {}
-	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.RemoveTransportRule, func() { afterRemoval() }))
-	s.block(s.domain, s.mailboxes[0])
+	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.RemoveTransportRule, func() { afterRemoval() }))
+	fixture.block(fixture.domain, fixture.mailboxes[0])
 	removals := 0
 	afterRemoval = func() {
 		if removals++; removals == 1 {
-			s.block(s.domain, s.mailboxes[0])
+			fixture.block(fixture.domain, fixture.mailboxes[0])
 		}
 	}
-	if err := s.client.RemoveRules(t.Context()); err != nil || len(s.rules()) != 0 || removals != 2 {
-		t.Errorf("RemoveRules: %v after %d removals, want 2; left are %v, want no rule", err, removals, s.rules())
+	if err := fixture.client.RemoveRules(t.Context()); err != nil || len(fixture.rules()) != 0 || removals != 2 {
+		t.Errorf("RemoveRules: %v after %d removals, want 2; left are %v, want no rule", err, removals, fixture.rules())
 	}
 }
 
@@ -86,16 +86,16 @@ func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 // after EnsureRule has read that the rule does not exist. The creation by EnsureRule then fails.
 func TestARuleThatAnotherClientCreatesIsNotReportedAsWritten(t *testing.T) {
 	afterRead := func() {}
-	s := newSendingTenant(t, newTestEnvWithHook(t, exchange.GetTransportRule, func() { afterRead() }))
+	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.GetTransportRule, func() { afterRead() }))
 	var created sendlimit.Rule
 	afterRead = func() {
 		afterRead = func() {}
 		var err error
-		if created, err = s.client.EnsureRule(t.Context(), s.domain, s.mailboxes); err != nil || !created.Created || !created.Written {
+		if created, err = fixture.client.EnsureRule(t.Context(), fixture.domain, fixture.mailboxes); err != nil || !created.Created || !created.Written {
 			t.Errorf("the first creation: %+v, %v", created, err)
 		}
 	}
-	found, err := s.client.EnsureRule(t.Context(), s.domain, s.mailboxes)
+	found, err := fixture.client.EnsureRule(t.Context(), fixture.domain, fixture.mailboxes)
 	if err != nil || found.ID != created.ID || found.Created || found.Written {
 		t.Errorf("EnsureRule: %+v, %v, want the rule %s, neither created nor written", found, err, created.ID)
 	}
@@ -144,23 +144,23 @@ func (h cmdletHook) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestForeignRulesAreNotTouched checks that a rule stays unchanged if its name only resembles the
 // name of a managed rule. The platform answers an unknown name with all its rules.
 func TestForeignRulesAreNotTouched(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
-	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(s.domain) + " (old)"}
+	fixture := newSendingTenant(t, newTestEnv(t))
+	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(fixture.domain) + " (old)"}
 	for _, name := range foreignRules {
-		s.runAsAdministrator(exchange.NewTransportRule, options{"Name": name, "Enabled": false, "From": s.mailboxes, "DeleteMessage": true})
+		fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": name, "Enabled": false, "From": fixture.mailboxes, "DeleteMessage": true})
 	}
-	before := fmt.Sprint(s.rules())
-	for _, scope := range []string{sendlimit.TenantWide, s.domain} {
-		if r := s.block(scope); r.Name != "" {
+	before := fmt.Sprint(fixture.rules())
+	for _, scope := range []string{sendlimit.TenantWide, fixture.domain} {
+		if r := fixture.block(scope); r.Name != "" {
 			t.Fatalf("Block of no mailbox returns %+v, want no rule", r)
 		}
-		s.block(scope, s.mailboxes[0])
-		s.block(scope)
+		fixture.block(scope, fixture.mailboxes[0])
+		fixture.block(scope)
 	}
-	if err := s.client.RemoveRules(t.Context()); err != nil {
+	if err := fixture.client.RemoveRules(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := fmt.Sprint(s.rules()); after != before {
+	if after := fmt.Sprint(fixture.rules()); after != before {
 		t.Fatalf("the foreign rules were %s, are %s", before, after)
 	}
 }
@@ -168,28 +168,28 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 // TestRulesListsManagedRules checks that foreign rules are not listed, that the case of names does
 // not matter, and that a rule that only reports messages blocks no mailbox.
 func TestRulesListsManagedRules(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
+	fixture := newSendingTenant(t, newTestEnv(t))
 	list := func() []sendlimit.Rule {
-		rules, err := s.client.Rules(t.Context())
+		rules, err := fixture.client.Rules(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return rules
 	}
-	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": s.mailboxes, "DeleteMessage": true})
+	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": fixture.mailboxes, "DeleteMessage": true})
 	if rules := list(); len(rules) != 0 {
 		t.Fatalf("foreign rules are listed: %+v", rules)
 	}
-	domainRule := s.block(s.domain, s.mailboxes[1:]...)
+	domainRule := fixture.block(fixture.domain, fixture.mailboxes[1:]...)
 	tenantWideName := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
-	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": tenantWideName, "Enabled": true, "From": s.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
-	before := fmt.Sprint(s.rules())
+	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": tenantWideName, "Enabled": true, "From": fixture.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
+	before := fmt.Sprint(fixture.rules())
 	rules := list()
 	slices.SortFunc(rules, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
 	if domainRule.Written, domainRule.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], domainRule) || rules[1].Name != tenantWideName || len(rules[1].Blocks()) != 0 {
 		t.Fatalf("listed are %+v, want %+v and a rule that blocks nobody", rules, domainRule)
 	}
-	if after := fmt.Sprint(s.rules()); after != before {
+	if after := fmt.Sprint(fixture.rules()); after != before {
 		t.Fatalf("the call changed the rules: they were %s, are %s", before, after)
 	}
 }
@@ -197,25 +197,25 @@ func TestRulesListsManagedRules(t *testing.T) {
 // TestRulesReportsAnAlteredRule checks that an enabled rule is reported as altered after each of
 // several changes by an administrator.
 func TestRulesReportsAnAlteredRule(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
-	name := sendlimit.RuleName(s.domain)
+	fixture := newSendingTenant(t, newTestEnv(t))
+	name := sendlimit.RuleName(fixture.domain)
 	for _, alteration := range []options{
-		{"ExceptIfFrom": s.mailboxes[:1]}, {"SenderAddressLocation": "Header"}, {"RejectMessageReasonText": "Go away."},
+		{"ExceptIfFrom": fixture.mailboxes[:1]}, {"SenderAddressLocation": "Header"}, {"RejectMessageReasonText": "Go away."},
 		{"RejectMessageEnhancedStatusCode": "5.7.1"}, {"DeleteMessage": true}, {"Mode": "Audit"}, {"SentToScope": "NotInOrganization"},
 	} {
-		s.block(s.domain, s.mailboxes[0])
+		fixture.block(fixture.domain, fixture.mailboxes[0])
 		isUnaltered := func() bool {
-			rules, err := s.client.Rules(t.Context())
+			rules, err := fixture.client.Rules(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sendlimit.RuleOf(s.domain, rules).Matches(s.mailboxes[:1])
+			return sendlimit.RuleOf(fixture.domain, rules).Matches(fixture.mailboxes[:1])
 		}
 		if !isUnaltered() {
-			t.Fatalf("the rule counts as altered before %v: %v", alteration, s.rules())
+			t.Fatalf("the rule counts as altered before %v: %v", alteration, fixture.rules())
 		}
 		alteration["Identity"] = name
-		if s.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
+		if fixture.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
 			t.Errorf("the rule counts as unaltered after %v", alteration)
 		}
 	}
@@ -224,32 +224,32 @@ func TestRulesReportsAnAlteredRule(t *testing.T) {
 // TestAnExistingRuleIsAdopted checks that a rule with the managed name is used and corrected,
 // whoever created it.
 func TestAnExistingRuleIsAdopted(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
+	fixture := newSendingTenant(t, newTestEnv(t))
 	name := sendlimit.RuleName(sendlimit.TenantWide)
-	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": strings.ToUpper(name), "From": []string{s.mailboxes[2]}, "DeleteMessage": true, "Enabled": true})
-	found, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
-	if err != nil || found.Created || found.Written || !slices.Equal(found.Blocks(), s.mailboxes[2:]) {
+	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": strings.ToUpper(name), "From": []string{fixture.mailboxes[2]}, "DeleteMessage": true, "Enabled": true})
+	found, err := fixture.client.EnsureRule(t.Context(), sendlimit.TenantWide, fixture.mailboxes)
+	if err != nil || found.Created || found.Written || !slices.Equal(found.Blocks(), fixture.mailboxes[2:]) {
 		t.Fatalf("EnsureRule: %+v, %v, want the existing rule, unchanged", found, err)
 	}
-	if r := s.block(sendlimit.TenantWide, s.mailboxes[0]); !slices.Equal(r.Blocks(), s.mailboxes[:1]) || len(s.rules()) != 1 {
-		t.Fatalf("Block: %+v, want it to block %v; the rules are %v, want one", r, s.mailboxes[:1], s.rules())
+	if r := fixture.block(sendlimit.TenantWide, fixture.mailboxes[0]); !slices.Equal(r.Blocks(), fixture.mailboxes[:1]) || len(fixture.rules()) != 1 {
+		t.Fatalf("Block: %+v, want it to block %v; the rules are %v, want one", r, fixture.mailboxes[:1], fixture.rules())
 	}
-	if got := s.blockedSenders(); !slices.Equal(got, s.mailboxes[:1]) {
-		t.Fatalf("the blocked mailboxes are %v, want %v", got, s.mailboxes[:1])
+	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:1]) {
+		t.Fatalf("the blocked mailboxes are %v, want %v", got, fixture.mailboxes[:1])
 	}
 }
 
 // TestEnsureRuleDisablesARuleWithoutSenders checks that EnsureRule is enough to stop a managed rule
 // from blocking all mail.
 func TestEnsureRuleDisablesARuleWithoutSenders(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
-	s.block(sendlimit.TenantWide, s.mailboxes[0])
-	s.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
-	if got := s.blockedSenders(); len(got) != len(s.allSenders()) {
+	fixture := newSendingTenant(t, newTestEnv(t))
+	fixture.block(sendlimit.TenantWide, fixture.mailboxes[0])
+	fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
+	if got := fixture.blockedSenders(); len(got) != len(fixture.allSenders()) {
 		t.Fatalf("a rule without senders stops only %v, want all mailboxes", got)
 	}
-	r, err := s.client.EnsureRule(t.Context(), sendlimit.TenantWide, s.mailboxes)
-	if err != nil || r.Enabled || !r.Written || len(s.blockedSenders()) != 0 {
+	r, err := fixture.client.EnsureRule(t.Context(), sendlimit.TenantWide, fixture.mailboxes)
+	if err != nil || r.Enabled || !r.Written || len(fixture.blockedSenders()) != 0 {
 		t.Fatalf("EnsureRule: %+v, %v, want a disabled rule that stops nobody", r, err)
 	}
 }

@@ -35,7 +35,7 @@ func TestDescriptionIsComplete(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		settings   map[string]string
 		secrets    map[string]secret.Text
 		isAccepted bool
@@ -49,9 +49,9 @@ func TestSettingsAreChecked(t *testing.T) {
 		"bad pacing":             {map[string]string{"client_id": "c", "pacing": "slow"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
 		"pacing is NaN":          {map[string]string{"client_id": "c", "pacing": "NaN"}, map[string]secret.Text{"client_secret": secret.New("s")}, false},
 	} {
-		_, err := plugin().Mail(sdk.Connection{Settings: tt.settings, Secrets: tt.secrets})
-		if (err == nil) != tt.isAccepted || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
-			t.Errorf("%s: %v, want accepted: %v", name, err, tt.isAccepted)
+		_, err := plugin().Mail(sdk.Connection{Settings: tc.settings, Secrets: tc.secrets})
+		if (err == nil) != tc.isAccepted || (err != nil && !errors.Is(err, fault.ServiceUnavailable)) {
+			t.Errorf("%s: %v, want accepted: %v", name, err, tc.isAccepted)
 		}
 	}
 }

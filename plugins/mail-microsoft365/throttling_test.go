@@ -194,7 +194,7 @@ func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duratio
 // A Retry-After of a host delays all calls of the application to that host for the tenant, so it
 // also delays the calls for other mailboxes.
 func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, method, path string // of the calls that are throttled
 		processes          int
 	}{
@@ -204,23 +204,23 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 		{"Graph, two processes", http.MethodGet, "/graph/", 2},
 		{"login host, two processes", http.MethodPost, "/login/", 2},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				env := newThrottledEnv(t)
 				shared := &memoryWaits{until: map[string]time.Time{}}
-				clients := make([]sdk.MailTenant, tt.processes)
+				clients := make([]sdk.MailTenant, tc.processes)
 				for n := range clients {
 					clients[n] = env.newProcess(shared)
 				}
-				env.planThrottling(tt.method, tt.path)
+				env.planThrottling(tc.method, tc.path)
 				var wg sync.WaitGroup
 				// The processes begin one after the other, so a later process receives waits from
 				// earlier processes.
 				waitForStart := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
-				for n := range 3 * tt.processes {
+				for n := range 3 * tc.processes {
 					wg.Go(func() {
-						waitForStart(n % tt.processes)
-						if err := env.provision(clients[n%tt.processes], fmt.Sprintf("anna%d", n)); err != nil {
+						waitForStart(n % tc.processes)
+						if err := env.provision(clients[n%tc.processes], fmt.Sprintf("anna%d", n)); err != nil {
 							t.Errorf("mailbox %d: %v", n, err)
 						}
 					})

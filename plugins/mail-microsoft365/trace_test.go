@@ -70,33 +70,33 @@ func messagesPerSender(sent []sendlimit.Sent) map[string]int {
 // time and several recipients.
 func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
+	fixture := newSendingTenant(t, env)
 	base := time.Now().UTC().Truncate(time.Hour)
 	round := 0
 	checkProperty(t, func(rt *rapid.T) {
 		round++
 		from := base.Add(time.Duration(-round) * 30 * time.Minute)
 		to := from.Add(20 * time.Minute)
-		env.setBehaviour(t, s.tenantInfo.GUID, options{
+		env.setBehaviour(t, fixture.tenantInfo.GUID, options{
 			"trace_page": rapid.IntRange(6, 40).Draw(rt, "page"), "trace_quota": 1_000_000,
 			"trace_duplicates": rapid.Bool().Draw(rt, "duplicates"), "trace_bare": rapid.Bool().Draw(rt, "bare"),
 		})
 		want := map[string]int{}
 		for range rapid.IntRange(0, 6).Draw(rt, "batches") {
-			box := rapid.SampledFrom(s.mailboxes).Draw(rt, "box")
+			box := rapid.SampledFrom(fixture.mailboxes).Draw(rt, "box")
 			count := rapid.IntRange(1, 12).Draw(rt, "count")
 			at := from.Add(time.Duration(rapid.IntRange(-1, 20).Draw(rt, "minute")) * time.Minute)
 			if rapid.Bool().Draw(rt, "not on the minute") {
 				at = at.Add(123456700 * time.Nanosecond)
 			}
-			s.sendAt(t, box, count, at)
+			fixture.sendAt(t, box, count, at)
 			if !at.Before(from) && at.Before(to) {
 				want[box] += count
 			}
 		}
-		sent, _ := s.readTrace(t, from, to)
+		sent, _ := fixture.readTrace(t, from, to)
 		got := messagesPerSender(sent)
-		for _, box := range s.mailboxes {
+		for _, box := range fixture.mailboxes {
 			if got[box] != want[box] {
 				rt.Fatalf("%d messages of %s are read, want %d", got[box], box, want[box])
 			}
@@ -110,13 +110,13 @@ func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 }
 
 func TestSentSplitsATimeRangeOfMoreThanTenDays(t *testing.T) {
-	s := newSendingTenant(t, newTestEnv(t))
+	fixture := newSendingTenant(t, newTestEnv(t))
 	now := time.Now().UTC()
 	for _, days := range []int{1, 9, 10, 11, 24} {
-		s.sendAt(t, s.mailboxes[0], 2, now.Add(time.Duration(-days)*24*time.Hour))
+		fixture.sendAt(t, fixture.mailboxes[0], 2, now.Add(time.Duration(-days)*24*time.Hour))
 	}
-	sent, pages := s.readTrace(t, now.Add(-25*24*time.Hour), now)
-	if got := messagesPerSender(sent)[s.mailboxes[0]]; got != 10 || pages != 3 {
+	sent, pages := fixture.readTrace(t, now.Add(-25*24*time.Hour), now)
+	if got := messagesPerSender(sent)[fixture.mailboxes[0]]; got != 10 || pages != 3 {
 		t.Fatalf("%d messages in %d pages, want 10 in 3", got, pages)
 	}
 }
@@ -125,48 +125,48 @@ func TestSentSplitsATimeRangeOfMoreThanTenDays(t *testing.T) {
 // query without senders sends no request.
 func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
+	fixture := newSendingTenant(t, env)
 	now := time.Now().UTC()
-	for i, box := range s.mailboxes {
+	for i, box := range fixture.mailboxes {
 		for _, days := range []int{1, 11} {
-			s.sendAt(t, box, 2+i, now.Add(time.Duration(-days)*24*time.Hour))
+			fixture.sendAt(t, box, 2+i, now.Add(time.Duration(-days)*24*time.Hour))
 		}
 	}
-	query := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + s.domain}, 120)}
-	query.Senders[0], query.Senders[49], query.Senders[50] = s.mailboxes[0], s.mailboxes[1], s.mailboxes[2]
+	query := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + fixture.domain}, 120)}
+	query.Senders[0], query.Senders[49], query.Senders[50] = fixture.mailboxes[0], fixture.mailboxes[1], fixture.mailboxes[2]
 	env.control(t, http.MethodDelete, "/calls", nil)
-	sent, pages := readTracePages(t, s.client, query)
-	if got := messagesPerSender(sent); got[s.mailboxes[0]] != 4 || got[s.mailboxes[1]] != 6 || got[s.mailboxes[2]] != 8 {
-		t.Errorf("the counts are %v, want 4, 6 and 8 for %v", got, s.mailboxes)
+	sent, pages := readTracePages(t, fixture.client, query)
+	if got := messagesPerSender(sent); got[fixture.mailboxes[0]] != 4 || got[fixture.mailboxes[1]] != 6 || got[fixture.mailboxes[2]] != 8 {
+		t.Errorf("the counts are %v, want 4, 6 and 8 for %v", got, fixture.mailboxes)
 	}
 	if queries := env.calls(t)[exchange.GetMessageTrace]; pages != 6 || queries != 6 {
 		t.Errorf("%d pages by %d requests, want 6 by 6", pages, queries)
 	}
 	query.Senders = nil
-	if page, err := s.client.Sent(t.Context(), query); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
+	if page, err := fixture.client.Sent(t.Context(), query); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
 		t.Errorf("a query without senders: %+v, %v, want an empty page without a request", page, err)
 	}
 }
 
 func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
-	s.block(s.domain, s.mailboxes[0])
+	fixture := newSendingTenant(t, env)
+	fixture.block(fixture.domain, fixture.mailboxes[0])
 	now := time.Now().UTC()
-	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[0], "count": 3})
-	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[1], "count": 2, "bounced": true})
-	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[2], "count": 1, "recipients": 40})
-	sent, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
-	if got := messagesPerSender(sent); got[s.mailboxes[0]] != 0 || got[s.mailboxes[1]] != 2 || got[s.mailboxes[2]] != 1 {
-		t.Fatalf("the counts are %v, want 0, 2 and 1 for %v", got, s.mailboxes)
+	env.control(t, http.MethodPost, "/messages", options{"mailbox": fixture.mailboxes[0], "count": 3})
+	env.control(t, http.MethodPost, "/messages", options{"mailbox": fixture.mailboxes[1], "count": 2, "bounced": true})
+	env.control(t, http.MethodPost, "/messages", options{"mailbox": fixture.mailboxes[2], "count": 1, "recipients": 40})
+	sent, _ := fixture.readTrace(t, now, time.Now().Add(time.Minute))
+	if got := messagesPerSender(sent); got[fixture.mailboxes[0]] != 0 || got[fixture.mailboxes[1]] != 2 || got[fixture.mailboxes[2]] != 1 {
+		t.Fatalf("the counts are %v, want 0, 2 and 1 for %v", got, fixture.mailboxes)
 	}
-	env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_ms": 3_600_000})
-	env.control(t, http.MethodPost, "/messages", options{"mailbox": s.mailboxes[2], "count": 4})
-	visibleAtFirst, _ := s.readTrace(t, now, time.Now().Add(time.Minute))
+	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_ms": 3_600_000})
+	env.control(t, http.MethodPost, "/messages", options{"mailbox": fixture.mailboxes[2], "count": 4})
+	visibleAtFirst, _ := fixture.readTrace(t, now, time.Now().Add(time.Minute))
 	env.Advance(t, 61*time.Minute)
-	visibleLater, _ := s.readTrace(t, now, time.Now().Add(2*time.Minute))
-	if messagesPerSender(visibleAtFirst)[s.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[s.mailboxes[2]] != 5 {
-		t.Fatalf("the counts are %v at first and %v later, want 1 and 5 for %s", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater), s.mailboxes[2])
+	visibleLater, _ := fixture.readTrace(t, now, time.Now().Add(2*time.Minute))
+	if messagesPerSender(visibleAtFirst)[fixture.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[fixture.mailboxes[2]] != 5 {
+		t.Fatalf("the counts are %v at first and %v later, want 1 and 5 for %s", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater), fixture.mailboxes[2])
 	}
 }
 
@@ -174,7 +174,7 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 // quota is a Throttled outcome.
 func TestSentIsOneRequest(t *testing.T) {
 	env := newTestEnv(t)
-	s := newSendingTenant(t, env)
+	fixture := newSendingTenant(t, env)
 	now := time.Now()
 	for _, f := range []options{
 		{"kind": "status", "status": 429}, {"kind": "status", "status": 503}, {"kind": "status", "status": 500}, {"kind": "drop_before"}, nil,
@@ -184,7 +184,7 @@ func TestSentIsOneRequest(t *testing.T) {
 			f["operation"], f["times"] = exchange.GetMessageTrace, 1
 			env.injectFault(t, f)
 		}
-		_, err := s.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
+		_, err := fixture.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
 		if (err == nil) != (f == nil) || outcome.KindOf(err) == outcome.Refused {
 			t.Errorf("fault %v: %v, want an error only with a fault, and no refusal", f, err)
 		}
@@ -193,8 +193,8 @@ func TestSentIsOneRequest(t *testing.T) {
 		}
 	}
 	for _, status := range []int{400, 429} {
-		env.setBehaviour(t, s.tenantInfo.GUID, options{"trace_quota": 1, "trace_throttled": status})
-		_, err := s.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
+		env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_quota": 1, "trace_throttled": status})
+		_, err := fixture.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
 		expectOutcome(t, err, outcome.Throttled, fault.Code{})
 		if o := new(outcome.Error); !errors.As(err, &o) || o.RetryAfter != time.Minute {
 			t.Errorf("retry after %s, want 1m0s", o.RetryAfter)
@@ -210,7 +210,7 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	received := fake.now.Add(-time.Minute).UTC().Format("2006-01-02T15:04:05.0000000")
 	validRow := `{"MessageTraceId":"m-1","Received":"` + received + `","SenderAddress":"a@a.example","RecipientAddress":"b@b.example"}`
 	fullPage := strings.Repeat(validRow+",", exchange.TracePage-1) + validRow
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		rows, warnings string
 		rowsRead       int
 		hasNext        bool
@@ -228,17 +228,17 @@ func TestSentReadsUnusualRows(t *testing.T) {
 		"no id":                        {strings.Replace(validRow, "m-1", "", 1), ``, 0, false, outcome.Broken},
 		"a full page of equal rows":    {fullPage, `"There are more results."`, exchange.TracePage, true, 0},
 	} {
-		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tt.rows + `],"@adminapi.warnings":[` + tt.warnings + `]}`
+		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tc.rows + `],"@adminapi.warnings":[` + tc.warnings + `]}`
 		page, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, ""))
-		if len(page.Sent) != tt.rowsRead || (page.Next != "") != tt.hasNext || outcome.KindOf(err) != tt.kind {
-			t.Errorf("%s: %d rows, next %q, %v, want %d rows, next: %v, %s", name, len(page.Sent), page.Next, err, tt.rowsRead, tt.hasNext, tt.kind)
+		if len(page.Sent) != tc.rowsRead || (page.Next != "") != tc.hasNext || outcome.KindOf(err) != tc.kind {
+			t.Errorf("%s: %d rows, next %q, %v, want %d rows, next: %v, %s", name, len(page.Sent), page.Next, err, tc.rowsRead, tc.hasNext, tc.kind)
 			continue
 		}
 		if page.Next == "" {
 			continue
 		}
 		repeated, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
-		if len(tt.rows) > len(validRow) {
+		if len(tc.rows) > len(validRow) {
 			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
 		} else if err != nil || repeated.Next != "" {
 			t.Errorf("%s, next page: %v and next %q, want the end", name, err, repeated.Next)

@@ -91,7 +91,7 @@ func TestLostResponsesBecomeOutcomes(t *testing.T) {
 	}
 	unreachable := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		address string
 		effect  call.Effect
 		want    outcome.Kind
@@ -106,14 +106,14 @@ func TestLostResponsesBecomeOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := lateContext{t.Context(), make(chan struct{})}
-			if tt.address == silent {
+			if tc.address == silent {
 				go func() {
 					<-arrived
 					close(ctx.deadline)
 				}()
 			}
-			_, err := send(ctx, tt.effect, tt.address)
-			expectKind(t, err, tt.want)
+			_, err := send(ctx, tc.effect, tc.address)
+			expectKind(t, err, tc.want)
 		})
 	}
 }

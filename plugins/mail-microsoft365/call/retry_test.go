@@ -27,7 +27,7 @@ func response(status int, headers ...string) call.Response {
 
 func TestRetryRepeatsOnlyWhatTheEffectAllows(t *testing.T) {
 	unreachable := &outcome.Error{Kind: outcome.Down, Cause: call.CauseUnreachable}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		err                      error
 		read, repeatable, create int // number of tries, by effect
 	}{
@@ -47,14 +47,14 @@ func TestRetryRepeatsOnlyWhatTheEffectAllows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for effect, want := range map[call.Effect]int{
-				call.Read: tt.read, call.Repeatable: tt.repeatable, call.Create: tt.create,
+				call.Read: tc.read, call.Repeatable: tc.repeatable, call.Create: tc.create,
 			} {
 				tries := 0
 				_, err := call.Retry(t.Context(), quickRetry, effect, func() (int, error) {
 					tries++
-					return 0, tt.err
+					return 0, tc.err
 				})
-				if !errors.Is(err, tt.err) || tries != want {
+				if !errors.Is(err, tc.err) || tries != want {
 					t.Fatalf("effect %d: %d tries, want %d (%v)", effect, tries, want, err)
 				}
 			}
@@ -109,7 +109,7 @@ func TestStatusesBecomeOutcomes(t *testing.T) {
 }
 
 func TestCauseKeepsOnlyCodes(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		parts []string
 		want  string
 	}{
@@ -117,8 +117,8 @@ func TestCauseKeepsOnlyCodes(t *testing.T) {
 		{[]string{"graph", "", "anna@customer.example"}, "graph"},
 		{[]string{"graph", "The object x was not found"}, "graph"},
 	} {
-		if got := call.Cause(tt.parts...); got != tt.want {
-			t.Errorf("%q: %q, want %q", tt.parts, got, tt.want)
+		if got := call.Cause(tc.parts...); got != tc.want {
+			t.Errorf("%q: %q, want %q", tc.parts, got, tc.want)
 		}
 	}
 }

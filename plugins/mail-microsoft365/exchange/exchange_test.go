@@ -194,7 +194,7 @@ func TestInvokeFailsWhenAPageIsMissing(t *testing.T) {
 // TestInvokePageSendsOneRequest checks that InvokePage does not repeat a failed request, and that a
 // warning or a link to a next page reports further rows.
 func TestInvokePageSendsOneRequest(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		status      int
 		body        string
 		mayHaveMore bool
@@ -213,12 +213,12 @@ func TestInvokePageSendsOneRequest(t *testing.T) {
 		requests := 0
 		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) {
 			requests++
-			w.WriteHeader(tt.status)
-			_, _ = w.Write([]byte(tt.body))
+			w.WriteHeader(tc.status)
+			_, _ = w.Write([]byte(tc.body))
 		})
 		rows, mayHaveMore, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
-		if requests != 1 || (err != nil) != tt.failed || mayHaveMore != tt.mayHaveMore || len(rows) != map[bool]int{false: 1}[tt.failed] {
-			t.Errorf("%d %s: sent %d times, got %v, mayHaveMore %v, %v, want one request, mayHaveMore %v, failed %v", tt.status, tt.body, requests, rows, mayHaveMore, err, tt.mayHaveMore, tt.failed)
+		if requests != 1 || (err != nil) != tc.failed || mayHaveMore != tc.mayHaveMore || len(rows) != map[bool]int{false: 1}[tc.failed] {
+			t.Errorf("%d %s: sent %d times, got %v, mayHaveMore %v, %v, want one request, mayHaveMore %v, failed %v", tc.status, tc.body, requests, rows, mayHaveMore, err, tc.mayHaveMore, tc.failed)
 		}
 	}
 }

@@ -46,7 +46,7 @@ const tasksNamespace = "Microsoft.Exchange.Configuration.Tasks."
 
 // TestExceptionTypesBecomeClasses covers .NET types and texts of each class.
 func TestExceptionTypesBecomeClasses(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		dotNetType, text string
 		class            exchange.Class
 		outcome          outcome.Kind
@@ -78,28 +78,28 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, body := range map[string]string{
-				"all parts": errorResponse(tt.dotNetType, tt.text),
+				"all parts": errorResponse(tc.dotNetType, tc.text),
 				"without the inner error": fmt.Sprintf(`{"error":{"code":"BadRequest","message":"Invalid Operation","details":[{"code":"Client","message":%q}]}}`,
-					"|"+tt.dotNetType+"|"+tt.text),
-				"message alone": fmt.Sprintf(`{"error":{"code":"BadRequest","message":%q}}`, "ExB10BE9|"+tt.dotNetType+"|"+tt.text),
+					"|"+tc.dotNetType+"|"+tc.text),
+				"message alone": fmt.Sprintf(`{"error":{"code":"BadRequest","message":%q}}`, "ExB10BE9|"+tc.dotNetType+"|"+tc.text),
 			} {
 				c, _ := newFailingExchange(t, http.StatusBadRequest, body)
 				_, err := invoke(t, c, call.Create)
-				if !exchange.Is(err, tt.class) || outcome.KindOf(err) != tt.outcome {
-					t.Errorf("%s: got %v, want the class %v and %s", form, err, tt.class, tt.outcome)
+				if !exchange.Is(err, tc.class) || outcome.KindOf(err) != tc.outcome {
+					t.Errorf("%s: got %v, want the class %v and %s", form, err, tc.class, tc.outcome)
 				}
 				if strings.ContainsAny(err.Error(), `'"`) {
 					t.Errorf("%s: the error quotes the platform: %v", form, err)
 				}
 			}
-			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tt.dotNetType + "|" + tt.text}})
+			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tc.dotNetType + "|" + tc.text}})
 			c, _ := newFailingExchange(t, http.StatusOK, string(reported))
-			want := tt.outcome
+			want := tc.outcome
 			if want == outcome.Refused {
 				want = outcome.Broken // the command may have had an effect, because the status is 200
 			}
-			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tt.class) || outcome.KindOf(err) != want {
-				t.Errorf("reported with 200: got %v, want the class %v and %s", err, tt.class, want)
+			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tc.class) || outcome.KindOf(err) != want {
+				t.Errorf("reported with 200: got %v, want the class %v and %s", err, tc.class, want)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 // TestHTTPStatusesBecomeOutcomes covers error statuses with different bodies.
 func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 	noTenant := `{"error":{"code":"NotFound","message":"The tenant does not exist"}}`
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		status       int
 		body         string
 		want         outcome.Kind
@@ -133,11 +133,11 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 		"400, wrong shapes":     {400, `{"error":{"code":7,"details":"x","innererror":[]}}`, outcome.Refused, fault.ProviderError, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for effect, want := range map[call.Effect]int{call.Read: tt.read, call.Create: tt.create} {
-				c, sent := newFailingExchange(t, tt.status, tt.body)
+			for effect, want := range map[call.Effect]int{call.Read: tc.read, call.Create: tc.create} {
+				c, sent := newFailingExchange(t, tc.status, tc.body)
 				_, err := invoke(t, c, effect)
-				if outcome.KindOf(err) != tt.want || !errors.Is(err, tt.code) || *sent != want {
-					t.Errorf("effect %d: sent %d times, want %d; got %v, want %s %s", effect, *sent, want, err, tt.want, tt.code.Name)
+				if outcome.KindOf(err) != tc.want || !errors.Is(err, tc.code) || *sent != want {
+					t.Errorf("effect %d: sent %d times, want %d; got %v, want %s %s", effect, *sent, want, err, tc.want, tc.code.Name)
 				}
 			}
 		})

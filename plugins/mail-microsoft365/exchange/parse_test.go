@@ -13,7 +13,7 @@ import (
 
 func TestInnermostExceptionIsUsed(t *testing.T) {
 	const details = `"details":[{"message":"Ex6F9304|A.Details|two"}]`
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		body string
 		want exception
 	}{
@@ -28,8 +28,8 @@ func TestInnermostExceptionIsUsed(t *testing.T) {
 		"not JSON":          {"\x00\x00", exception{}},
 		"error is a string": {`{"error":"invalid_token"}`, exception{}},
 	} {
-		if _, got := parseError([]byte(tt.body)); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		if _, got := parseError([]byte(tc.body)); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
 	}
 }

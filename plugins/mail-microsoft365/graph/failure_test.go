@@ -16,7 +16,7 @@ import (
 
 // TestErrorResponsesBecomeOutcomes covers errors of Graph, and answers that are not from Graph.
 func TestErrorResponsesBecomeOutcomes(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		status int
 		body   string
 		kind   outcome.Kind
@@ -50,8 +50,8 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 			sent := 0
 			c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) {
 				sent++
-				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.body))
+				w.WriteHeader(tc.status)
+				_, _ = w.Write([]byte(tc.body))
 			})
 			// A token must be cached, because only a cached token is replaced after a 401 or 403.
 			if _, err := c.Tokens.Token(t.Context()); err != nil {
@@ -59,11 +59,11 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 			}
 			_, err := graph.Get[thing](t.Context(), c, things, "")
 			var result *outcome.Error
-			if !errors.As(err, &result) || result.Kind != tt.kind || !errors.Is(err, tt.code) || result.Cause != tt.cause {
-				t.Fatalf("got %v (cause %q), want %s %s (cause %q)", err, result.Cause, tt.kind, tt.code.Name, tt.cause)
+			if !errors.As(err, &result) || result.Kind != tc.kind || !errors.Is(err, tc.code) || result.Cause != tc.cause {
+				t.Fatalf("got %v (cause %q), want %s %s (cause %q)", err, result.Cause, tc.kind, tc.code.Name, tc.cause)
 			}
-			if sent != tt.sent {
-				t.Fatalf("sent %d times, want %d", sent, tt.sent)
+			if sent != tc.sent {
+				t.Fatalf("sent %d times, want %d", sent, tc.sent)
 			}
 		})
 	}

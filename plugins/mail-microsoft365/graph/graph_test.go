@@ -76,7 +76,7 @@ func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{}`))
 	})
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		send       func() error
 		head, body string
 	}{
@@ -111,8 +111,8 @@ func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
 			"POST /v1.0/domains/a.test/verify Bearer t1 ", "",
 		},
 	} {
-		if err := tt.send(); err != nil || head != tt.head || body != tt.body {
-			t.Errorf("sent %s %s (%v)\nwant %s %s", head, body, err, tt.head, tt.body)
+		if err := tc.send(); err != nil || head != tc.head || body != tc.body {
+			t.Errorf("sent %s %s (%v)\nwant %s %s", head, body, err, tc.head, tc.body)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestWriteAcceptsResponsesWithAndWithoutABody(t *testing.T) {
 }
 
 func TestListFollowsPages(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		next func(self string) string
 		want outcome.Kind
 	}{
@@ -153,12 +153,12 @@ func TestListFollowsPages(t *testing.T) {
 					_, _ = w.Write([]byte(`{"value":[{"id":"b"}]}`))
 					return
 				}
-				page := map[string]any{"value": []thing{{"a"}}, "@odata.nextLink": tt.next("http://" + r.Host)}
+				page := map[string]any{"value": []thing{{"a"}}, "@odata.nextLink": tc.next("http://" + r.Host)}
 				_ = json.NewEncoder(w).Encode(page)
 			})
 			got, err := graph.List[thing](t.Context(), c, things, "")
-			if outcome.KindOf(err) != tt.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
-				t.Fatalf("got %v, %v, want both things or the outcome %s", got, err, tt.want)
+			if outcome.KindOf(err) != tc.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
+				t.Fatalf("got %v, %v, want both things or the outcome %s", got, err, tc.want)
 			}
 		})
 	}

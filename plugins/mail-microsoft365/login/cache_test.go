@@ -98,7 +98,7 @@ func TestRenewReplacesOnlyOldTokens(t *testing.T) {
 }
 
 func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		status   int
 		isCached bool
 		sent     string // tokens that were sent
@@ -112,19 +112,19 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, now := newTokenIssuer(t, 3600)
-			if tt.isCached {
+			if tc.isCached {
 				s.expectToken(t, "t1")
 				*now = now.Add(time.Second)
 			}
 			sent := ""
 			resp, err := s.Do(t.Context(), func(tok Token) (call.Response, error) {
 				sent += tok.Value.Reveal() + " "
-				return call.Response{Status: tt.status}, nil
+				return call.Response{Status: tc.status}, nil
 			})
-			if err != nil || resp.Status != tt.status || sent != tt.sent {
-				t.Fatalf("sent %q, want %q; status %d, %v, want %d", sent, tt.sent, resp.Status, err, tt.status)
+			if err != nil || resp.Status != tc.status || sent != tc.sent {
+				t.Fatalf("sent %q, want %q; status %d, %v, want %d", sent, tc.sent, resp.Status, err, tc.status)
 			}
-			s.expectToken(t, tt.after)
+			s.expectToken(t, tc.after)
 		})
 	}
 }

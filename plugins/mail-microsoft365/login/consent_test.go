@@ -14,7 +14,7 @@ import (
 )
 
 func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		query string
 		want  tenant.GUID
 		code  error
@@ -45,13 +45,13 @@ func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
 		"too long":                        {"admin_consent=True&tenant=" + string(guid) + "&x=" + strings.Repeat("x", 20<<10), "", fault.InvalidRequest, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseConsentCallback(tt.query)
-			if got != tt.want || !errors.Is(err, tt.code) || (tt.code == nil && err != nil) {
-				t.Fatalf("got %q, %v, want %q, %v", got, err, tt.want, tt.code)
+			got, err := ParseConsentCallback(tc.query)
+			if got != tc.want || !errors.Is(err, tc.code) || (tc.code == nil && err != nil) {
+				t.Fatalf("got %q, %v, want %q, %v", got, err, tc.want, tc.code)
 			}
 			var result *outcome.Error
-			if errors.As(err, &result) && result.Cause != tt.cause {
-				t.Fatalf("cause %q, want %q", result.Cause, tt.cause)
+			if errors.As(err, &result) && result.Cause != tc.cause {
+				t.Fatalf("cause %q, want %q", result.Cause, tc.cause)
 			}
 		})
 	}

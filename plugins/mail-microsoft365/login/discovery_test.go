@@ -31,7 +31,7 @@ func (l *fakeLogin) redeemCode() error {
 
 func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 	const other = publishedURL + "/11111111-6a0e-4a55-8f0e-0c2f5b6a9d11/v2.0"
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		document, token string // issuers, "" for the issuer at the configured host
 		documentStatus  int
 		want            outcome.Kind // 0: the sign-in succeeds
@@ -50,19 +50,19 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
-			if fake.documentStatus = tt.documentStatus; fake.documentStatus != http.StatusOK {
+			if fake.documentStatus = tc.documentStatus; fake.documentStatus != http.StatusOK {
 				fake.document = map[string]any{"error": "not_found"}
 			}
-			if tt.document != "" {
-				fake.document["issuer"] = tt.document
+			if tc.document != "" {
+				fake.document["issuer"] = tc.document
 			}
 			claims := map[string]any{}
-			if tt.token != "" {
-				claims["iss"] = tt.token
+			if tc.token != "" {
+				claims["iss"] = tc.token
 			}
 			fake.issueIDToken(claims)
-			if err := fake.redeemCode(); outcome.KindOf(err) != tt.want || (err != nil) != (tt.want != 0) {
-				t.Fatalf("got %v, want the outcome %s", err, tt.want)
+			if err := fake.redeemCode(); outcome.KindOf(err) != tc.want || (err != nil) != (tc.want != 0) {
+				t.Fatalf("got %v, want the outcome %s", err, tc.want)
 			}
 		})
 	}

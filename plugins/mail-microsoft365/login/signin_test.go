@@ -81,7 +81,7 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 	now := time.Now()
 	unix := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	sts := "https://sts.windows.net/"
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		claims map[string]any
 		want   error // nil: the token is accepted
 	}{
@@ -109,11 +109,11 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
 			fake.answer = func(url.Values) (int, any) {
-				return http.StatusOK, map[string]any{"access_token": "a", "id_token": fake.idToken(tt.claims)}
+				return http.StatusOK, map[string]any{"access_token": "a", "id_token": fake.idToken(tc.claims)}
 			}
 			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
-			if !errors.Is(err, tt.want) || (tt.want == nil && err != nil) {
-				t.Fatalf("got %v, want %v", err, tt.want)
+			if !errors.Is(err, tc.want) || (tc.want == nil && err != nil) {
+				t.Fatalf("got %v, want %v", err, tc.want)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestForgedIDTokensAreRefused(t *testing.T) {
 }
 
 func TestRefusedCodesBecomeOutcomes(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		status int
 		body   map[string]any
 		want   error
@@ -162,10 +162,10 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
-			fake.answer = func(url.Values) (int, any) { return tt.status, tt.body }
+			fake.answer = func(url.Values) (int, any) { return tc.status, tc.body }
 			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
-			if !errors.Is(err, tt.want) || outcome.KindOf(err) != tt.kind {
-				t.Fatalf("got %v, want %s %v", err, tt.kind, tt.want)
+			if !errors.Is(err, tc.want) || outcome.KindOf(err) != tc.kind {
+				t.Fatalf("got %v, want %s %v", err, tc.kind, tc.want)
 			}
 			if len(fake.forms) != 1 {
 				t.Fatalf("the code was sent %d times, want once", len(fake.forms))

@@ -27,7 +27,7 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 // If a renewal fails, its error decides whether the old token, which is still valid, continues to
 // be used.
 func TestAFailedRenewalKeepsTheTokenIfTheLoginHostIsUnavailable(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		status int
 		number int   // AADSTS number, 0 for none
 		want   error // nil: the cached token is used
@@ -41,15 +41,15 @@ func TestAFailedRenewalKeepsTheTokenIfTheLoginHostIsUnavailable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, fake, _ := newTokenIssuer(t, 3600)
 			s.expectToken(t, "t1")
-			fake.answer = fixedAnswer(tt.status, map[string]any{"error": "x", "error_codes": []int{tt.number}})
+			fake.answer = fixedAnswer(tc.status, map[string]any{"error": "x", "error_codes": []int{tc.number}})
 			s.Renew(0)
 			got, err := s.Token(t.Context())
-			if !errors.Is(err, tt.want) || (err == nil && got.Value.Reveal() != "t1") {
-				t.Fatalf("got %s, %v, want the error %v", got.Value.Reveal(), err, tt.want)
+			if !errors.Is(err, tc.want) || (err == nil && got.Value.Reveal() != "t1") {
+				t.Fatalf("got %s, %v, want the error %v", got.Value.Reveal(), err, tc.want)
 			}
 			sent := len(fake.forms)
 			s.Renew(0)
-			if _, err = s.Token(t.Context()); tt.want == nil && (err != nil || len(fake.forms) != sent) {
+			if _, err = s.Token(t.Context()); tc.want == nil && (err != nil || len(fake.forms) != sent) {
 				t.Fatalf("the call after a failed renewal sent %d requests and returned %v, want none and the old token", len(fake.forms)-sent, err)
 			}
 		})

@@ -116,7 +116,7 @@ func TestCredentialCheckRejectsUnusableCredentials(t *testing.T) {
 // TestAADSTSNumbersBecomeOutcomes covers known numbers, an unknown number, and errors without a
 // number.
 func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		number     int
 		oauthError string
 		status     int
@@ -153,20 +153,20 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 			fake := newFakeLogin(t)
 			fake.answer = func(url.Values) (int, any) {
 				// The number in error_codes takes precedence over the number in this text.
-				body := map[string]any{"error": tt.oauthError, "error_description": "AADSTS70011: customer.example ..."}
-				if tt.number != 0 {
-					body["error_codes"] = []int{tt.number}
+				body := map[string]any{"error": tc.oauthError, "error_description": "AADSTS70011: customer.example ..."}
+				if tc.number != 0 {
+					body["error_codes"] = []int{tc.number}
 				} else {
 					body["error_description"] = "customer.example"
 				}
-				return tt.status, body
+				return tc.status, body
 			}
 			_, err := fake.host().AppToken(t.Context(), guid, graphScope)
-			if outcome.KindOf(err) != tt.kind || !errors.Is(err, tt.code) {
-				t.Fatalf("got %v, want %s %s", err, tt.kind, tt.code.Name)
+			if outcome.KindOf(err) != tc.kind || !errors.Is(err, tc.code) {
+				t.Fatalf("got %v, want %s %s", err, tc.kind, tc.code.Name)
 			}
-			if len(fake.forms) != tt.tries {
-				t.Fatalf("%d tries, want %d", len(fake.forms), tt.tries)
+			if len(fake.forms) != tc.tries {
+				t.Fatalf("%d tries, want %d", len(fake.forms), tc.tries)
 			}
 		})
 	}
