@@ -16,9 +16,9 @@ import (
 
 func expectBootstrap(t *testing.T, client sdk.MailTenant, wantStatus tenant.Bootstrap, wantStep tenant.BootstrapStep) {
 	t.Helper()
-	p, err := client.Bootstrap(t.Context())
-	if err != nil || p.Status != wantStatus || p.Step != wantStep || p.Message == "" {
-		t.Fatalf("Bootstrap returns %+v, %v, want %s %s with a message", p, err, wantStatus, wantStep)
+	progress, err := client.Bootstrap(t.Context())
+	if err != nil || progress.Status != wantStatus || progress.Step != wantStep || progress.Message == "" {
+		t.Fatalf("Bootstrap returns %+v, %v, want the status %s, the step %q and a message", progress, err, wantStatus, wantStep)
 	}
 }
 
@@ -27,8 +27,8 @@ func TestBootstrapWaitsUntilTheRoleTakesEffect(t *testing.T) {
 	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, options{"role_ms": 60_000})
 	expectBootstrap(t, client, tenant.BootstrapPending, tenant.StepWait)
 	expectBootstrap(t, client, tenant.BootstrapPending, tenant.StepWait)
-	roleAssignment := "POST /graph/v1.0/roleManagement/directory/roleAssignments"
-	if n := env.calls(t)[roleAssignment]; n != 1 {
+	assignment := "POST /graph/v1.0/roleManagement/directory/roleAssignments"
+	if n := env.calls(t)[assignment]; n != 1 {
 		t.Fatalf("the role was assigned %d times, want once", n)
 	}
 	env.Advance(t, 61*time.Second)
@@ -36,12 +36,12 @@ func TestBootstrapWaitsUntilTheRoleTakesEffect(t *testing.T) {
 	env.Revoke(t, tenantInfo.GUID, contract.GrantExchangeRole)
 	env.setBehaviour(t, tenantInfo.GUID, options{"role_ms": 0})
 	expectBootstrap(t, client, tenant.BootstrapReady, tenant.StepNone)
-	if n := env.calls(t)[roleAssignment]; n != 2 {
-		t.Fatalf("the withdrawn role was assigned again %d times, want once", n-1)
+	if n := env.calls(t)[assignment]; n != 2 {
+		t.Fatalf("the role was assigned %d times, want twice, the second time after it was revoked", n)
 	}
 }
 
-func TestBootstrapAsksForTheRoleItMayNotAssign(t *testing.T) {
+func TestBootstrapAsksForTheRoleThatItMayNotAssign(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.consentedTenant(t, contract.Setup{Denied: true}, nil)
 	expectBootstrap(t, client, tenant.BootstrapPending, tenant.StepGrantRole)
@@ -85,8 +85,9 @@ func TestBootstrapRequestsCustomizationOnce(t *testing.T) {
 	expectBootstrap(t, client, tenant.BootstrapReady, tenant.StepNone)
 }
 
-// A different process, or a run before a crash, may have requested the customization. Exchange then
-// answers with an unspecific error.
+// The test deletes the record that this process has requested the customization. The next request
+// is then a second one, as if a different process had sent the first. Exchange refuses it with an
+// unspecific error.
 func TestBootstrapAcceptsCustomizationRequestedElsewhere(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000})
@@ -97,8 +98,9 @@ func TestBootstrapAcceptsCustomizationRequestedElsewhere(t *testing.T) {
 	expectBootstrap(t, env.platform.For(tenantInfo.GUID), tenant.BootstrapReady, tenant.StepNone)
 }
 
-// A customization request that Exchange refuses because Exchange is busy does not count as made.
-func TestBootstrapRepeatsACustomizationRequestThatFailed(t *testing.T) {
+// If Exchange refuses the request for the customization because it is busy, the next Bootstrap
+// repeats the request.
+func TestBootstrapRepeatsACustomizationRequestAfterABusyAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000, "cmdlets": busyOnce("Enable-OrganizationCustomization")})
 	_, err := client.Bootstrap(t.Context())
@@ -113,6 +115,7 @@ func TestEnableSMTPAuthCanBeRepeatedAfterARefusal(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.preparedTenant(t, nil)
 	expectSMTPAuth(t, client, tenant.SMTPAuthDisabled)
+	// Two refusals are necessary, because the plugin sends a refused request once more, with a new token.
 	env.injectFault(t, options{"operation": "Set-TransportConfig", "kind": "status", "status": 403, "times": 2})
 	expectOutcome(t, client.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
 	expectSMTPAuth(t, client, tenant.SMTPAuthDisabled)

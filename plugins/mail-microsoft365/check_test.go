@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// checkWith runs Check of a copy of the platform whose settings were changed.
 func (env *testEnv) checkWith(t *testing.T, change func(*settings)) error {
 	t.Helper()
 	changedPlatform := *env.platform.(*platform)
@@ -36,18 +37,18 @@ func TestCheckReportsTheReasonOfARefusal(t *testing.T) {
 		{"wrong secret in the home tenant", func(s *settings) {
 			s.homeTenant, s.credential.Secret = string(home.GUID), secret.New("x")
 		}, "AADSTS7000215"},
-		{"another client id", func(s *settings) { s.credential.ClientID = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90" }, "AADSTS700016"},
+		{"an unknown client id", func(s *settings) { s.credential.ClientID = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90" }, "AADSTS700016"},
 		{"an unknown home tenant", func(s *settings) { s.homeTenant = "nowhere.example" }, "AADSTS90002"},
 		{"a tenant without the application", func(s *settings) { s.homeTenant = string(withoutApplication.GUID) }, "AADSTS700016"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := env.checkWith(t, tc.change)
-			var result *outcome.Error
+			var refusal *outcome.Error
 			switch {
 			case tc.cause == "" && err != nil:
-				t.Fatalf("Check fails: %v", err)
-			case tc.cause != "" && (!errors.As(err, &result) || result.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || result.Cause != tc.cause):
-				t.Fatalf("got %v, want a refusal with the cause %s", err, tc.cause)
+				t.Fatalf("Check fails: %v, want success", err)
+			case tc.cause != "" && (!errors.As(err, &refusal) || refusal.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || refusal.Cause != tc.cause):
+				t.Fatalf("got %v, want access_denied with the cause %s", err, tc.cause)
 			}
 		})
 	}
@@ -58,10 +59,11 @@ func TestCheckReportsAnExpiredSecretAndAnUnreachablePlatform(t *testing.T) {
 	env.control(t, http.MethodPost, "/app", options{"expire_secret": true})
 	err := env.platform.Check(t.Context())
 	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
-	if result := (*outcome.Error)(nil); !errors.As(err, &result) || result.Cause != "AADSTS7000222" {
+	if refusal := (*outcome.Error)(nil); !errors.As(err, &refusal) || refusal.Cause != "AADSTS7000222" {
 		t.Fatalf("got %v, want the cause AADSTS7000222", err)
 	}
-	expectOutcome(t, env.checkWith(t, func(s *settings) { s.loginURL = "http://127.0.0.1:1" }), outcome.Down, fault.ProviderUnavailable)
+	const unreachable = "http://127.0.0.1:1" // no server listens on port 1
+	expectOutcome(t, env.checkWith(t, func(s *settings) { s.loginURL = unreachable }), outcome.Down, fault.ProviderUnavailable)
 }
 
 func TestTenantNamesAreSafeInAPath(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// signIn signs a person in at the simulator and returns the result of Administrator.
 func (env *testEnv) signIn(t *testing.T, ctx context.Context, tenantInfo contract.Tenant, username string) (tenant.Administrator, error) {
 	t.Helper()
 	request := sdk.SignIn{
@@ -38,22 +39,24 @@ func TestSignInWaitsForANewConsent(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, _ := env.consentedTenant(t, contract.Setup{}, nil)
 	env.Revoke(t, tenantInfo.GUID, contract.GrantConsent)
-	env.setBehaviour(t, tenantInfo.GUID, options{"consent_ms": 300})
+	// The consent takes effect one minute after Visit. Profile is called in this minute.
+	env.setBehaviour(t, tenantInfo.GUID, options{"consent_ms": 60_000})
 	page, err := env.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
 	if err != nil {
 		t.Fatal(err)
 	}
 	env.Visit(t, page, tenantInfo.Admin, true)
-	// A call outside of the connect flow does not wait for the consent.
+	// Only a sign-in waits for the consent. Profile fails at once.
 	_, err = env.platform.For(tenantInfo.GUID).Profile(t.Context())
 	expectOutcome(t, err, outcome.Refused, fault.AccessDenied)
+	env.Advance(t, 59_700*time.Millisecond) // the sign-in waits for the rest of the minute
 	admin, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Admin)
 	if err != nil || admin.Tenant != tenantInfo.GUID || admin.Address != tenantInfo.Admin || admin.Name == "" {
-		t.Fatalf("got %+v, %v, want the administrator %s of %s", admin, err, tenantInfo.Admin, tenantInfo.GUID)
+		t.Fatalf("got %+v, %v, want the administrator %s of the tenant %s", admin, err, tenantInfo.Admin, tenantInfo.GUID)
 	}
 }
 
-// The simulator's clock can be days ahead of the local clock.
+// Tests advance the clock of the simulator, so it can be days ahead of the local clock.
 func TestSignInWorksWhenThePlatformsClockIsAhead(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
@@ -77,7 +80,7 @@ func TestSignInFailsWhenTheConsentNeverTakesEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Visit(t, page, tenantInfo.Admin, true)
-	env.platform.(*platform).state.retry.BaseDelay = time.Hour
+	env.platform.(*platform).state.retry.BaseDelay = time.Hour // longer than the deadline
 	ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 	defer cancel()
 	_, err = env.signIn(t, ctx, tenantInfo, tenantInfo.Admin)
@@ -92,7 +95,7 @@ func TestAdministratorRoleIsReadFromTheIDToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := env.calls(t)["GET /graph/v1.0/roleManagement/directory/roleAssignments"]; n != 0 {
-		t.Fatalf("the directory was asked %d times, want never", n)
+		t.Fatalf("role assignments were read %d times, want never", n)
 	}
 	_, err := env.signIn(t, t.Context(), tenantInfo, tenantInfo.Member)
 	expectOutcome(t, err, outcome.Refused, fault.NotAdministrator)
@@ -111,19 +114,19 @@ func TestNobodyIsAdministratorWithoutPermissionToReadRoles(t *testing.T) {
 func TestOnlyDirectoryWideRoleAssignmentsCount(t *testing.T) {
 	const oid = "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90"
 	for name, tc := range map[string]struct {
-		row  roleAssignment
-		want bool
+		assignment roleAssignment
+		isGranted  bool
 	}{
-		"whole directory":   {roleAssignment{oid, globalAdministrator, "/"}, true},
-		"upper case":        {roleAssignment{"C0A8F7DE-3B51-4D7E-9F55-7A2F0D6E1B90", globalAdministrator, "/"}, true},
-		"one unit":          {roleAssignment{oid, globalAdministrator, "/administrativeUnits/x"}, false},
-		"no scope":          {roleAssignment{oid, globalAdministrator, ""}, false},
-		"another person":    {roleAssignment{"11111111-3b51-4d7e-9f55-7a2f0d6e1b90", globalAdministrator, "/"}, false},
-		"another role":      {roleAssignment{oid, exchangeAdministrator, "/"}, false},
-		"nothing filled in": {roleAssignment{}, false},
+		"whole directory":         {roleAssignment{oid, globalAdministrator, "/"}, true},
+		"upper case":              {roleAssignment{"C0A8F7DE-3B51-4D7E-9F55-7A2F0D6E1B90", globalAdministrator, "/"}, true},
+		"one administrative unit": {roleAssignment{oid, globalAdministrator, "/administrativeUnits/x"}, false},
+		"no scope":                {roleAssignment{oid, globalAdministrator, ""}, false},
+		"a different person":      {roleAssignment{"11111111-3b51-4d7e-9f55-7a2f0d6e1b90", globalAdministrator, "/"}, false},
+		"a different role":        {roleAssignment{oid, exchangeAdministrator, "/"}, false},
+		"nothing filled in":       {roleAssignment{}, false},
 	} {
-		if got := tc.row.grants(oid, globalAdministrator); got != tc.want {
-			t.Errorf("%s: grants is %v, want %v", name, got, tc.want)
+		if got := tc.assignment.grants(oid, globalAdministrator); got != tc.isGranted {
+			t.Errorf("%s: grants returns %v, want %v", name, got, tc.isGranted)
 		}
 	}
 }

@@ -29,8 +29,9 @@ import (
 
 const fakeTenant tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
-// minimalAnswers are short answers that the plugin must accept. Tokens are opaque, members are
-// missing, null or spelled differently, and some bodies are not documented.
+// minimalAnswers are short answers that the plugin must accept, keyed as fakePlatform.bodies.
+// Tokens are opaque, members are missing, null or spelled differently, and some bodies are not
+// documented.
 var minimalAnswers = map[string]string{
 	"POST /oauth2/v2.0/token": `{"access_token":"opaque"}`,
 	"GET /organization": `{"value":[{"displayName":"Fabrikam","verifiedDomains":[
@@ -63,9 +64,11 @@ var minimalAnswers = map[string]string{
 	"Set-Mailbox":           `{}`,
 }
 
+// fakePlatform is a client of the plugin for fakeTenant, and a server that acts as the login host,
+// Graph and Exchange. The server answers each operation with a fixed text.
 type fakePlatform struct {
 	client sdk.MailTenant
-	bodies map[string]string // last request body, by cmdlet or by method and path
+	bodies map[string]string // last request body, keyed by the cmdlet, or by the method and path
 	// answers begin as a copy of minimalAnswers. A test can change them.
 	answers  map[string]string
 	statuses map[string]int // 200 if not set
@@ -124,10 +127,10 @@ func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	profile, err := fake.client.Profile(t.Context())
 	expectEqual(t, err, profile, tenant.Profile{Name: "Fabrikam", BuiltinDomain: "fabrikam.onmicrosoft.com"})
-	list, err := fake.client.Domains(t.Context())
-	expectEqual(t, err, list, []domain.Platform{{Name: "a.example", Verified: true}})
-	added, err := fake.client.AddDomain(t.Context(), "a.example")
-	expectEqual(t, err, added, domain.Platform{Name: "a.example", Verified: true})
+	domains, err := fake.client.Domains(t.Context())
+	expectEqual(t, err, domains, []domain.Platform{{Name: "a.example", Verified: true}})
+	existing, err := fake.client.AddDomain(t.Context(), "a.example")
+	expectEqual(t, err, existing, domain.Platform{Name: "a.example", Verified: true})
 	records, err := fake.client.Records(t.Context(), "a.example")
 	expectEqual(t, err, records, domain.Records{
 		Verification: []dns.Record{{Type: dns.TXT, Name: "a.example", Content: "MS=ms1", TTL: 3600}},
@@ -138,8 +141,8 @@ func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
 	// EnableMail adds Email and keeps Yammer. It leaves out Sharepoint, which an application may
 	// not set.
 	expectEqual(t, fake.client.EnableMail(t.Context(), "a.example"), fake.bodies["PATCH /domains/a.example"], `{"supportedServices":["Email","Yammer"]}`)
-	users, err := fake.client.UserMailboxes(t.Context())
-	expectEqual(t, err, users, 1)
+	userMailboxes, err := fake.client.UserMailboxes(t.Context())
+	expectEqual(t, err, userMailboxes, 1) // only one of the users has an address
 }
 
 func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
@@ -164,21 +167,21 @@ func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
 		`{"CmdletInput":{"CmdletName":"Set-DkimSigningConfig","Parameters":{"Enabled":true,"Identity":"a.example"}}}`)
 }
 
-// TestMinimalRuleAnswersAreUnderstood covers lists that are a single text, null or missing, and
-// answers that contain further rules. It also covers a state that is not known, and a new rule that
-// no answer contains.
+// TestMinimalRuleAnswersAreUnderstood covers answers in which a list is a single text, null, empty or
+// missing, and answers that contain a foreign rule. It also covers a rule with an unknown state, and
+// a created rule that no later answer contains.
 func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
-	const foreign = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
-	managed := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
+	const foreignRule = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
+	managedRule := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
 		`"SenderAddressLocation":"HeaderOrEnvelope","RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"` + rejectText + `"}`
 	fake.answers[exchange.SetTransportRule], fake.answers[exchange.EnableTransportRule] = ``, ``
 	want := sendlimit.Rule{ID: "r-1", Name: "Tenantry-Block-a.example", Enabled: true, Lists: []string{"anna@a.example"}}
 	for name, answer := range map[string]string{
-		"one rule":      managed,
-		"among others":  foreign + "," + managed,
-		"null members":  strings.Replace(managed, `"Guid"`, `"Conditions":null,"Exceptions":null,"ExpiryDate":null,"Guid"`, 1),
-		"empty members": strings.Replace(managed, `"Guid"`, `"Conditions":[],"Exceptions":[],"ExpiryDate":"","Guid"`, 1),
+		"one rule":             managedRule,
+		"after a foreign rule": foreignRule + "," + managedRule,
+		"null members":         strings.Replace(managedRule, `"Guid"`, `"Conditions":null,"Exceptions":null,"ExpiryDate":null,"Guid"`, 1),
+		"empty members":        strings.Replace(managedRule, `"Guid"`, `"Conditions":[],"Exceptions":[],"ExpiryDate":"","Guid"`, 1),
 	} {
 		fake.answers[exchange.GetTransportRule] = `{"value":[` + answer + `]}`
 		got, err := fake.client.Block(t.Context(), "a.example", []string{"anna@a.example"})
@@ -188,18 +191,18 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	}
 	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
 		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
-	// The rule is already correct, but Block enables it again.
+	// The rule already blocks the mailbox, but Block enables it again, because the read may be old.
 	expectEqual(t, nil, fake.bodies[exchange.EnableTransportRule], `{"CmdletInput":{"CmdletName":"Enable-TransportRule","Parameters":`+
 		`{"Confirm":false,"Identity":"tenantry-block-a.example"}}}`)
-	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(managed, "enabled", "Resting", 1) + `]}`
+	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(managedRule, "enabled", "Resting", 1) + `]}`
 	_, err := fake.client.Block(t.Context(), "a.example", nil)
 	expectOutcome(t, err, outcome.Broken, fault.Code{})
 	_, err = fake.client.Rules(t.Context())
 	expectOutcome(t, err, outcome.Broken, fault.Code{})
 
-	fake.answers[exchange.GetTransportRule], fake.answers[exchange.NewTransportRule] = `{"value":[`+foreign+`]}`, ``
+	fake.answers[exchange.GetTransportRule], fake.answers[exchange.NewTransportRule] = `{"value":[`+foreignRule+`]}`, ``
 	_, err = fake.client.Block(t.Context(), "a.example", []string{"Anna@a.example"})
-	expectOutcome(t, err, outcome.NotReady, fault.Code{}) // the new rule never appears
+	expectOutcome(t, err, outcome.NotReady, fault.Code{}) // no answer contains the created rule
 	expectEqual(t, nil, fake.bodies[exchange.NewTransportRule], `{"CmdletInput":{"CmdletName":"New-TransportRule","Parameters":`+
 		`{"Comments":"`+commentPrefix+`a.example","Enabled":true,"From":["anna@a.example"],"Mode":"Enforce","Name":"tenantry-block-a.example",`+
 		`"Priority":0,"RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"`+rejectText+`",`+
@@ -210,7 +213,7 @@ func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	created, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
 	if err != nil || created.ObjectID != "o-1" || created.Address != "anna@a.example" {
-		t.Fatalf("created %+v, %v, want the mailbox o-1 with the address anna@a.example", created, err)
+		t.Fatalf("CreateMailbox: %+v, %v, want the mailbox o-1 with the address anna@a.example", created, err)
 	}
 	expectEqual(t, nil, fake.bodies["New-Mailbox"], `{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Alias":"`+
 		mailbox.Alias("anna@a.example")+`","DisplayName":"Anna Keller","Name":"anna@a.example",`+
@@ -227,7 +230,7 @@ func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
 		`{"CmdletInput":{"CmdletName":"Set-Mailbox","Parameters":{"DisplayName":"Anna \u003cb\u003e","Identity":"anna@a.example"}}}`)
 	list, err := fake.client.Mailboxes(t.Context())
 	if err != nil || len(list) != 1 {
-		t.Fatalf("listed %+v, %v, want one mailbox", list, err)
+		t.Fatalf("Mailboxes: %+v, %v, want one mailbox", list, err)
 	}
 	expectEqual(t, nil, fake.bodies["Get-Mailbox"], `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":`+
 		`{"RecipientTypeDetails":["SharedMailbox"],"ResultSize":"Unlimited"}}}`)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,14 +27,14 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// hangTimeout is the timeout of calls that end much earlier, even on a slow machine.
+// hangTimeout is the timeout of calls that return much earlier, even on a slow machine.
 const hangTimeout = 4 * time.Minute
 
-// sharedApplication is the app registration that all simulators of this package share, because
-// generating its key is slow.
+// sharedApplication is the app registration that all simulators in the tests of this package share,
+// because generating its key is slow.
 var sharedApplication struct {
 	sync.Mutex
-	saved []byte
+	saved []byte // content of app.json, nil until the first simulator has started
 }
 
 func startSimulator(options simulate.Options) (http.Handler, simulate.Ready, error) {
@@ -84,6 +83,7 @@ func newTestEnvWith(t conformance.T, newPlatform func(sdk.Connection) sdk.MailPl
 	return env
 }
 
+// control sends a control request to the simulator and returns the JSON object in the answer.
 func (env *testEnv) control(t conformance.T, method, path string, body any) (values map[string]any) {
 	t.Helper()
 	env.Control(t, method, path, body, &values)
@@ -136,10 +136,11 @@ func busyOnce(cmdlet string) options {
 	return options{cmdlet: options{"times": 1, "exception": options{"type": "Microsoft.ServerBusyException", "text": "Please try again."}}}
 }
 
-// consentedTenant creates a tenant whose administrator has given consent.
-func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, changes options) (contract.Tenant, sdk.MailTenant) {
+// consentedTenant creates a tenant whose administrator has given consent. The simulator delays no
+// work of the tenant, unless changes, the settings that are made after the consent, say otherwise.
+func (env *testEnv) consentedTenant(t conformance.T, setup contract.Setup, changes options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
-	tenantInfo := env.NewTenant(t, s)
+	tenantInfo := env.NewTenant(t, setup)
 	env.setBehaviour(t, tenantInfo.GUID, noDelays)
 	page, err := env.platform.ConsentURL(t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
 	if err != nil {
@@ -152,57 +153,60 @@ func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, changes o
 	return tenantInfo, env.platform.For(tenantInfo.GUID)
 }
 
-// preparedTenant creates a tenant whose bootstrap is complete.
+// preparedTenant creates a tenant whose bootstrap is complete, and then makes the changes of
+// settings.
 func (env *testEnv) preparedTenant(t conformance.T, changes options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
 	tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
-	if p, err := client.Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
-		t.Fatalf("the bootstrap is %+v, %v, want ready", p, err)
+	if progress, err := client.Bootstrap(t.Context()); err != nil || progress.Status != tenant.BootstrapReady {
+		t.Fatalf("the bootstrap is %+v, %v, want ready", progress, err)
 	}
-	env.setBehaviour(t, tenantInfo.GUID, maps.Clone(changes))
+	env.setBehaviour(t, tenantInfo.GUID, changes)
 	return tenantInfo, client
 }
 
-// mailDomain adds a domain that Exchange accepts.
+// mailDomain adds and verifies a domain, enables mail for it, and returns its name.
 func (env *testEnv) mailDomain(t conformance.T, client sdk.MailTenant) string {
 	t.Helper()
-	name := env.NewZone(t)
-	if _, err := client.AddDomain(t.Context(), name); err != nil {
+	domainName := env.NewZone(t)
+	if _, err := client.AddDomain(t.Context(), domainName); err != nil {
 		t.Fatal(err)
 	}
-	records, err := client.Records(t.Context(), name)
+	records, err := client.Records(t.Context(), domainName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.Publish(t, name, records.Verification[0])
-	if _, err := client.VerifyDomain(t.Context(), name); err != nil {
+	env.Publish(t, domainName, records.Verification[0])
+	if _, err := client.VerifyDomain(t.Context(), domainName); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.EnableMail(t.Context(), name); err != nil {
+	if err := client.EnableMail(t.Context(), domainName); err != nil {
 		t.Fatal(err)
 	}
-	return name
+	return domainName
 }
 
 // calls returns the number of requests that the simulator received, keyed by operation (for
 // Exchange, the cmdlet), and also by method and path.
 func (env *testEnv) calls(t conformance.T) map[string]int {
 	t.Helper()
-	var list []struct{ Method, Path, Operation string }
-	env.Control(t, http.MethodGet, "/calls", nil, &list)
+	var recorded []struct{ Method, Path, Operation string }
+	env.Control(t, http.MethodGet, "/calls", nil, &recorded)
 	counts := map[string]int{}
-	for _, call := range list {
-		if call.Operation != "" {
-			counts[call.Operation]++
+	for _, request := range recorded {
+		if request.Operation != "" {
+			counts[request.Operation]++
 		}
-		counts[call.Method+" "+call.Path]++
+		counts[request.Method+" "+request.Path]++
 	}
 	return counts
 }
 
-func (env *testEnv) injectFault(t conformance.T, f options) {
+// injectFault makes the simulator fail the next calls that match. All faults are deleted at the end
+// of the test.
+func (env *testEnv) injectFault(t conformance.T, planned options) {
 	t.Helper()
-	env.control(t, http.MethodPost, "/faults", f)
+	env.control(t, http.MethodPost, "/faults", planned)
 	t.Cleanup(func() { env.control(t, http.MethodDelete, "/faults", nil) })
 }
 
@@ -214,10 +218,11 @@ func expectOutcome(t conformance.T, err error, kind outcome.Kind, code fault.Cod
 	}
 }
 
-// expectEqual checks that a call returned no error and the value want.
+// expectEqual checks that the error err of a call is nil, and that got, its result or its effect, is
+// want.
 func expectEqual(t *testing.T, err error, got, want any) {
 	t.Helper()
 	if err != nil || !cmp.Equal(got, want) {
-		t.Fatalf("error %v, difference (-want +got):\n%s", err, cmp.Diff(want, got))
+		t.Fatalf("got the error %v, want none; difference (-want +got):\n%s", err, cmp.Diff(want, got))
 	}
 }

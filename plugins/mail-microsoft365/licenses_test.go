@@ -12,11 +12,11 @@ import (
 )
 
 // TestEmailLicensesCountsActiveSubscriptionsWithAMailbox checks each subscription together with a
-// second subscription, which always counts.
+// paid subscription for one mailbox, which always counts.
 func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 	for name, tc := range map[string]struct {
 		subscription string
-		want         tenant.Licenses
+		want         tenant.Licenses // without the licence that always counts
 	}{
 		"paid":                           {`{"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"SHAREPOINTSTANDARD"},{"servicePlanName":"EXCHANGE_S_STANDARD"}]}`, tenant.Licenses{Paid: 25}},
 		"trial":                          {`{"isTrial":true,"status":"Enabled","totalLicenses":25,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_ENTERPRISE"}]}`, tenant.Licenses{Trial: 25}},
@@ -40,10 +40,11 @@ func TestEmailLicensesCountsActiveSubscriptionsWithAMailbox(t *testing.T) {
 			fake := newFakePlatform(t)
 			fake.answers["GET /directory/subscriptions"] = `{"value":[` + tc.subscription +
 				`,{"status":"Enabled","totalLicenses":1,"serviceStatus":[{"servicePlanName":"EXCHANGE_S_STANDARD"}]}]}`
-			tc.want.Paid++
-			tc.want.RecipientLimit = recipientLimit(tc.want.Paid)
+			want := tc.want
+			want.Paid++
+			want.RecipientLimit = recipientLimit(want.Paid)
 			got, err := fake.client.EmailLicenses(t.Context())
-			expectEqual(t, err, got, tc.want)
+			expectEqual(t, err, got, want)
 		})
 	}
 }
@@ -55,7 +56,7 @@ func TestRecipientLimitFollowsThePublishedValues(t *testing.T) {
 		0: 5000, 1: 10000, 2: 10312, 10: 12006, 25: 14259, 100: 22059, 1000: 72446, 10_000: 324979, 100_000: 1590639,
 	} {
 		if got := recipientLimit(paid); got != want {
-			t.Errorf("%d licences: got %d, want %d", paid, got, want)
+			t.Errorf("%d paid licences: the limit is %d, want %d", paid, got, want)
 		}
 	}
 }
@@ -65,6 +66,7 @@ func TestEmailLicensesReadsAllPages(t *testing.T) {
 	tenantInfo, client := env.preparedTenant(t, options{"page_size": 1, "licenses": options{"paid": 25, "trial": 4}})
 	got, err := client.EmailLicenses(t.Context())
 	expectEqual(t, err, got, tenant.Licenses{Paid: 25, Trial: 4, RecipientLimit: 14259})
+	// Without this setting, the simulator has one paid licence for each licensed user, at least one.
 	env.setBehaviour(t, tenantInfo.GUID, options{"licenses": nil})
 	got, err = client.EmailLicenses(t.Context())
 	expectEqual(t, err, got, tenant.Licenses{Paid: 1, RecipientLimit: 10000})

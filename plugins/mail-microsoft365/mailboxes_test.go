@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
+// mailboxSpec returns the specification of a mailbox that differs from others only in its address.
 func mailboxSpec(address string) mailbox.Spec {
 	return mailbox.Spec{DisplayName: "Anna Keller", Address: address}
 }
@@ -26,27 +27,28 @@ func TestCreateMailboxReplacesATakenAlias(t *testing.T) {
 	tenantInfo, client := env.preparedTenant(t, nil)
 	address := "anna@" + env.mailDomain(t, client)
 	env.setBehaviour(t, tenantInfo.GUID, options{"alias_taken": true})
-	box, err := client.CreateMailbox(t.Context(), mailboxSpec(address))
-	if err != nil || box.Address != address || box.Alias == mailbox.Alias(address) || box.ObjectID == "" {
-		t.Fatalf("got %+v, %v, want a mailbox with a different alias", box, err)
+	created, err := client.CreateMailbox(t.Context(), mailboxSpec(address))
+	if err != nil || created.Address != address || created.Alias == mailbox.Alias(address) || created.ObjectID == "" {
+		t.Fatalf("got %+v, %v, want a mailbox with a different alias", created, err)
 	}
 }
 
 func TestCreateMailboxRefusesAnAddressInUse(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.preparedTenant(t, nil)
-	name := env.mailDomain(t, client)
-	for label, text := range map[string]string{
-		"names the address": `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:anna@` + name + `" is already being used`,
+	domainName := env.mailDomain(t, client)
+	for label, takenError := range map[string]string{
+		"names the address": `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:anna@` + domainName + `" is already being used`,
 		"names no address":  `|Microsoft.WLCDManagedMemberExistsException|The proxy address is already being used`,
 	} {
-		env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{text}}}})
-		_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
-		if expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail); strings.Contains(err.Error(), name) {
-			t.Errorf("%s: the error names the customer: %v", label, err)
+		env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{takenError}}}})
+		_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+domainName))
+		if expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail); strings.Contains(err.Error(), domainName) {
+			t.Errorf("%s: got the error %v, want one that does not name the domain of the customer", label, err)
 		}
 	}
-	// The lookup finds the mailbox of a user, which is not a shared mailbox.
+	// The address of the administrator belongs to the mailbox of a user. Mailbox finds only shared
+	// mailboxes, and CreateMailbox cannot use the address.
 	_, err := client.Mailbox(t.Context(), tenantInfo.Admin)
 	expectOutcome(t, err, outcome.Refused, fault.MailboxNotFound)
 	_, err = client.CreateMailbox(t.Context(), mailboxSpec(tenantInfo.Admin))
@@ -58,10 +60,10 @@ func TestCreateMailboxRefusesAnAddressInUse(t *testing.T) {
 func TestCreateMailboxDoesNotRepeatARefusedCreation(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.preparedTenant(t, nil)
-	name := env.mailDomain(t, client)
+	domainName := env.mailDomain(t, client)
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
 		env.injectFault(t, options{"operation": "New-Mailbox", "kind": "status", "status": status, "times": 1})
-		_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+		_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+domainName))
 		expectOutcome(t, err, outcome.Refused, fault.InvalidMailboxEmail)
 	}
 	if list, err := client.Mailboxes(t.Context()); err != nil || len(list) != 0 {
@@ -72,23 +74,23 @@ func TestCreateMailboxDoesNotRepeatARefusedCreation(t *testing.T) {
 func TestCreateMailboxFindsTheMailboxAfterAFailure(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.preparedTenant(t, nil)
-	name := env.mailDomain(t, client)
-	for address, f := range map[string]options{
+	domainName := env.mailDomain(t, client)
+	for address, failure := range map[string]options{
 		"executed@":    {"kind": "status", "status": 504, "times": 1}, // the simulator executes the command before it answers 504
 		"dropped@":     {"kind": "drop_after", "times": 1},
 		"unavailable@": {"kind": "status", "status": 503, "times": 1},
 		"throttled@":   {"kind": "status", "status": 429, "times": 1},
 	} {
-		f["operation"] = "New-Mailbox"
-		env.injectFault(t, f)
-		box, err := client.CreateMailbox(t.Context(), mailboxSpec(address+name))
-		if err != nil || box.ObjectID == "" {
-			t.Errorf("%s: %+v, %v, want a mailbox", address, box, err)
+		failure["operation"] = "New-Mailbox"
+		env.injectFault(t, failure)
+		created, err := client.CreateMailbox(t.Context(), mailboxSpec(address+domainName))
+		if err != nil || created.ObjectID == "" {
+			t.Errorf("%s: %+v, %v, want a mailbox", address, created, err)
 		}
 	}
 	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": busyOnce("New-Mailbox")})
-	if box, err := client.CreateMailbox(t.Context(), mailboxSpec("busy@"+name)); err != nil || box.ObjectID == "" {
-		t.Errorf("Exchange busy once: %+v, %v, want a mailbox", box, err)
+	if created, err := client.CreateMailbox(t.Context(), mailboxSpec("busy@"+domainName)); err != nil || created.ObjectID == "" {
+		t.Errorf("Exchange busy once: %+v, %v, want a mailbox", created, err)
 	}
 	list, err := client.Mailboxes(t.Context())
 	if err != nil || len(list) != 5 {
@@ -99,12 +101,12 @@ func TestCreateMailboxFindsTheMailboxAfterAFailure(t *testing.T) {
 func TestCreateMailboxWithoutAnAnswerIsUnknown(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.preparedTenant(t, nil)
-	name := env.mailDomain(t, client)
+	domainName := env.mailDomain(t, client)
 	env.injectFault(t, options{"operation": "New-Mailbox", "kind": "drop_before", "times": 9})
-	_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+	_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+domainName))
 	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
 	env.injectFault(t, options{"operation": "Get-Mailbox", "kind": "status", "status": 500, "times": 9})
-	_, err = client.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+	_, err = client.CreateMailbox(t.Context(), mailboxSpec("anna@"+domainName))
 	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
 }
 
@@ -139,48 +141,48 @@ func TestCreateMailboxIsNotRepeatedWithoutALookup(t *testing.T) {
 func TestADehydratedTenantIsNotReady(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.preparedTenant(t, nil)
-	name := env.mailDomain(t, client)
-	text := "|Microsoft.InvalidOperationInDehydratedContextException|x"
+	domainName := env.mailDomain(t, client)
+	dehydratedError := "|Microsoft.InvalidOperationInDehydratedContextException|x"
 	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{
-		"New-Mailbox": options{"errors": []string{text}}, "New-DkimSigningConfig": options{"errors": []string{text}},
-		"Set-DkimSigningConfig": options{"errors": []string{text}},
+		"New-Mailbox": options{"errors": []string{dehydratedError}}, "New-DkimSigningConfig": options{"errors": []string{dehydratedError}},
+		"Set-DkimSigningConfig": options{"errors": []string{dehydratedError}},
 	}})
-	_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+name))
+	_, err := client.CreateMailbox(t.Context(), mailboxSpec("anna@"+domainName))
 	expectOutcome(t, err, outcome.NotReady, fault.Code{})
-	_, err = client.EnsureSigning(t.Context(), name)
+	_, err = client.EnsureSigning(t.Context(), domainName)
 	expectOutcome(t, err, outcome.NotReady, fault.Code{})
-	expectOutcome(t, client.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
+	expectOutcome(t, client.EnableSigning(t.Context(), domainName), outcome.Refused, fault.DKIMNotReady)
 }
 
 func TestOpenSignInSetsTheAddressAsSignInName(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.preparedTenant(t, options{"upn_alias": true})
 	address := "anna@" + env.mailDomain(t, client)
-	box, err := client.CreateMailbox(t.Context(), mailboxSpec(address))
-	if err != nil || box.PrincipalName == address {
-		t.Fatalf("the new mailbox is %+v, %v, want a sign-in name that is not the address", box, err)
+	created, err := client.CreateMailbox(t.Context(), mailboxSpec(address))
+	if err != nil || created.PrincipalName == address {
+		t.Fatalf("the new mailbox is %+v, %v, want a sign-in name that is not the address", created, err)
 	}
-	if err := client.OpenSignIn(t.Context(), box.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
+	if err := client.OpenSignIn(t.Context(), created.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
 		t.Fatal(err)
 	}
-	if box, err = client.Mailbox(t.Context(), address); err != nil || box.PrincipalName != address || !box.AccountEnabled {
-		t.Fatalf("after OpenSignIn: %+v, %v, want an enabled account with the address as sign-in name", box, err)
+	if created, err = client.Mailbox(t.Context(), address); err != nil || created.PrincipalName != address || !created.AccountEnabled {
+		t.Fatalf("after OpenSignIn: %+v, %v, want an enabled account with the address as sign-in name", created, err)
 	}
 }
 
 func TestMailboxesReadsAllPages(t *testing.T) {
 	env := newTestEnv(t)
-	began := env.Now(t)
+	beforeCreation := env.Now(t)
 	tenantInfo, client := env.preparedTenant(t, nil)
-	name := env.mailDomain(t, client)
+	domainName := env.mailDomain(t, client)
 	for _, local := range []string{"a", "b", "c"} {
-		if _, err := client.CreateMailbox(t.Context(), mailboxSpec(local+"@"+name)); err != nil {
+		if _, err := client.CreateMailbox(t.Context(), mailboxSpec(local+"@"+domainName)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	env.setBehaviour(t, tenantInfo.GUID, options{"page_size": 1})
 	list, err := client.Mailboxes(t.Context())
-	if err != nil || len(list) != 3 || list[0].CreatedAt.Before(began.Truncate(time.Second)) {
+	if err != nil || len(list) != 3 || list[0].CreatedAt.Before(beforeCreation.Truncate(time.Second)) {
 		t.Fatalf("got %+v, %v, want three new mailboxes", list, err)
 	}
 	if n, err := client.UserMailboxes(t.Context()); err != nil || n != 1 {
@@ -194,19 +196,19 @@ func TestMailboxesReadsAllPages(t *testing.T) {
 func TestEnsureSigningCreatesMissingKeys(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.preparedTenant(t, options{"dkim_listed": true})
-	name := env.mailDomain(t, client)
-	if s, err := client.Signing(t.Context(), name); err != nil || s != (dns.Signing{}) {
-		t.Fatalf("Signing before the keys exist: %+v, %v, want none", s, err)
+	domainName := env.mailDomain(t, client)
+	if signing, err := client.Signing(t.Context(), domainName); err != nil || signing != (dns.Signing{}) {
+		t.Fatalf("Signing before the keys exist: %+v, %v, want no records", signing, err)
 	}
-	s, err := client.EnsureSigning(t.Context(), name)
-	if err != nil || s.Enabled || s.Selector1.Content == "" || s.Selector1.Content == s.Selector2.Content {
-		t.Fatalf("EnsureSigning: %+v, %v, want two different targets, not enabled", s, err)
+	signing, err := client.EnsureSigning(t.Context(), domainName)
+	if err != nil || signing.Enabled || signing.Selector1.Content == "" || signing.Selector1.Content == signing.Selector2.Content {
+		t.Fatalf("EnsureSigning: %+v, %v, want two records with different contents, and signing not enabled", signing, err)
 	}
 	if n := env.calls(t)["New-DkimSigningConfig"]; n != 0 {
-		t.Fatalf("an existing configuration was created again %d times", n)
+		t.Fatalf("New-DkimSigningConfig was sent %d times, want never, because the configuration exists", n)
 	}
 	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"Set-DkimSigningConfig": options{"errors": []string{"|X.ValidationException|anything"}}}})
-	expectOutcome(t, client.EnableSigning(t.Context(), name), outcome.Refused, fault.DKIMNotReady)
+	expectOutcome(t, client.EnableSigning(t.Context(), domainName), outcome.Refused, fault.DKIMNotReady)
 }
 
 func TestObjectNamesAndAliasesFitAndAreUnique(t *testing.T) {
@@ -221,7 +223,7 @@ func TestObjectNamesAndAliasesFitAndAreUnique(t *testing.T) {
 			used[name], used["alias "+alias] = true, true
 		}
 		if len(address) <= 64 && objectName(address, 0) != address {
-			t.Fatal("the first name must be the address if the address fits")
+			t.Fatalf("the first object name is %q, want the address %q, which fits", objectName(address, 0), address)
 		}
 	})
 }

@@ -21,8 +21,8 @@ var graphDescription = sync.OnceValues(func() (openapi.Description, error) { ret
 // description. The platform of newTestEnv sends all requests through it.
 type graphValidator struct {
 	next http.RoundTripper
-	base string // base URL of Graph, without the version
-	t    interface{ Errorf(string, ...any) }
+	base string                              // base URL of Graph, without the version
+	t    interface{ Errorf(string, ...any) } // receives the differences
 }
 
 func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -64,13 +64,14 @@ func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// errorRecorder takes the place of a *testing.T and records the errors.
 type errorRecorder struct{ errors []string }
 
 func (r *errorRecorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
-func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
+func TestGraphValidatorReportsCallsThatDifferFromTheDescription(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			_, _ = w.Write([]byte(`{"value":"no list"}`))
@@ -79,7 +80,7 @@ func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(server.Close)
-	for name, call := range map[string]struct{ method, path, body string }{
+	for name, request := range map[string]struct{ method, path, body string }{
 		"unknown path":       {"PATCH", "/domainz/x", `{}`},
 		"unknown parameter":  {"PATCH", "/users/x?$sellect=id", `{"accountEnabled":true}`},
 		"misspelled member":  {"PATCH", "/users/x", `{"accountEnable":true}`},
@@ -89,12 +90,12 @@ func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var recorder errorRecorder
-			v := graphValidator{next: http.DefaultTransport, base: server.URL, t: &recorder}
-			r, err := http.NewRequestWithContext(t.Context(), call.method, server.URL+"/v1.0"+call.path, strings.NewReader(call.body))
+			validator := graphValidator{next: http.DefaultTransport, base: server.URL, t: &recorder}
+			r, err := http.NewRequestWithContext(t.Context(), request.method, server.URL+"/v1.0"+request.path, strings.NewReader(request.body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp, err := v.RoundTrip(r)
+			resp, err := validator.RoundTrip(r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// These tests cover cases in which the behaviour of Microsoft is not known. The plugin must work
-// with each possible behaviour.
+// The tests of this file cover cases in which the behaviour of Microsoft is not known. The plugin
+// must work with each possible behaviour.
 
 func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	fake := newFakePlatform(t)
 	unknownError := `{"error":{"code":"BadRequest","message":"x","innererror":{"internalexception":{"type":"Contoso.OddException","message":"x"}}}}`
-	for _, label := range []string{"PATCH /users/o-1", "New-Mailbox", "Set-Mailbox", "Set-CASMailbox", "PATCH /domains/a.example"} {
-		fake.answers[label], fake.statuses[label] = unknownError, 400
+	for _, operation := range []string{"PATCH /users/o-1", "New-Mailbox", "Set-Mailbox", "Set-CASMailbox", "PATCH /domains/a.example"} {
+		fake.answers[operation], fake.statuses[operation] = unknownError, 400
 	}
 	fake.answers["Get-Mailbox"] = `{"value":[]}`
 	_, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna", Address: "anna@a.example"})
@@ -42,26 +42,26 @@ func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 		add, verify, patch = "POST /domains", "POST /domains/a.example/verify", "PATCH /users/o-1"
 		badRequestFormat   = `{"error":{"code":"Request_BadRequest","message":"%s"}}`
 	)
-	none := fault.Code{}
+	noCode := fault.Code{}
 	for name, tc := range map[string]struct {
-		call   string
-		status int
-		body   string
-		kind   outcome.Kind
-		code   fault.Code
+		operation string // the operation that Graph refuses
+		status    int
+		body      string
+		wantKind  outcome.Kind
+		wantCode  fault.Code
 	}{
 		"add, a conflict by its code":         {add, 409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.DomainUnavailable},
 		"add, a conflict by a detail's code":  {add, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"ConflictingObjects"}]}}`, outcome.Refused, fault.DomainUnavailable},
 		"add, a conflict by its text":         {add, 400, fmt.Sprintf(badRequestFormat, "A conflicting object with one or more of the specified property values is present in the directory."), outcome.Refused, fault.DomainUnavailable},
 		"add, another tenant by the text":     {add, 400, fmt.Sprintf(badRequestFormat, "The domain is used by another organization."), outcome.Refused, fault.DomainUnavailable},
-		"add, a lost race":                    {add, 409, `{"error":{"code":"Conflict","message":"another request, already in use"}}`, outcome.NotReady, none},
+		"add, a lost race":                    {add, 409, `{"error":{"code":"Conflict","message":"another request, already in use"}}`, outcome.NotReady, noCode},
 		"add, an invalid name":                {add, 400, fmt.Sprintf(badRequestFormat, "One or more properties contains invalid values."), outcome.Refused, fault.InvalidDomain},
 		"add, an unknown text":                {add, 400, fmt.Sprintf(badRequestFormat, "Another request is in use; it exists already."), outcome.Refused, fault.ProviderError},
 		"verify, a conflict by its code":      {verify, 409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.DomainUnavailable},
 		"verify, another tenant by the text":  {verify, 400, fmt.Sprintf(badRequestFormat, "The domain a.example is already verified in use by another organization."), outcome.Refused, fault.DomainUnavailable},
-		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(badRequestFormat, "Domain is already verified."), outcome.NotReady, none},
-		"verify, a lost race":                 {verify, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
-		"verify, an answer that is cut off":   {verify, 400, `{"error":{"code":"Request_Bad`, outcome.Broken, none},
+		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(badRequestFormat, "Domain is already verified."), outcome.NotReady, noCode},
+		"verify, a lost race":                 {verify, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, noCode},
+		"verify, an answer that is cut off":   {verify, 400, `{"error":{"code":"Request_Bad`, outcome.Broken, noCode},
 		"verify, a refusal of a proxy":        {verify, 403, "", outcome.Refused, fault.AccessDenied},
 		"verify, an unknown text":             {verify, 400, fmt.Sprintf(badRequestFormat, "A different record exists; another try may help."), outcome.Refused, fault.VerificationFailed},
 		"password, by the property":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"InvalidValue","target":"PasswordProfile"}]}}`, outcome.Refused, fault.WeakPassword},
@@ -69,13 +69,13 @@ func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 		"password, an unknown text":           {patch, 400, fmt.Sprintf(badRequestFormat, "The password policy is being changed."), outcome.Refused, fault.ProviderError},
 		"sign-in name, by the code":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"ObjectConflict","target":"userPrincipalName"}]}}`, outcome.Refused, fault.InvalidMailboxEmail},
 		"sign-in name, an unknown text":       {patch, 400, fmt.Sprintf(badRequestFormat, "userPrincipalName cannot be read now."), outcome.Refused, fault.ProviderError},
-		"sign-in name, a lost race":           {patch, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
+		"sign-in name, a lost race":           {patch, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, noCode},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakePlatform(t)
-			fake.answers[tc.call], fake.statuses[tc.call] = tc.body, tc.status
+			fake.answers[tc.operation], fake.statuses[tc.operation] = tc.body, tc.status
 			var err error
-			switch tc.call {
+			switch tc.operation {
 			case add:
 				fake.answers["GET /domains/a.example"], fake.statuses["GET /domains/a.example"] = `{"error":{"code":"Request_ResourceNotFound"}}`, 404
 				_, err = fake.client.AddDomain(t.Context(), "a.example")
@@ -85,12 +85,13 @@ func TestRefusalsAreClassifiedByCodeThenText(t *testing.T) {
 			default:
 				err = fake.client.OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
 			}
-			expectOutcome(t, err, tc.kind, tc.code)
+			expectOutcome(t, err, tc.wantKind, tc.wantCode)
 		})
 	}
 }
 
-// A verified domain may list the service Email before Exchange accepts the domain.
+// Graph may list the service Email for a verified domain before Exchange accepts the domain, so
+// EnableMail writes the services each time.
 func TestEnableMailWritesAServiceThatIsAlreadyListed(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["GET /domains/a.example"] = `{"id":"a.example","isVerified":true,"supportedServices":["OfficeCommunicationsOnline","Email"]}`
@@ -109,13 +110,13 @@ func TestEnableSMTPAuthIsNotReadyUntilItTakesEffect(t *testing.T) {
 	expectOutcome(t, fake.client.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
 }
 
-func TestServicePrincipalIsReadFromTheToken(t *testing.T) {
-	const sp = "GET /servicePrincipals(appId='c')"
+func TestServicePrincipalIsReadFromTheTokenIfGraphDoesNotReturnIt(t *testing.T) {
+	const readServicePrincipal = "GET /servicePrincipals(appId='c')"
 	for name, tc := range map[string]struct {
-		status int
-		oid    string
-		step   tenant.BootstrapStep
-		body   string // request body of the role assignment, "" if none is sent
+		status   int    // answer to the request for the service principal
+		oid      string // claim of the token
+		wantStep tenant.BootstrapStep
+		wantBody string // request body of the role assignment, "" if none is sent
 	}{
 		"not found, id in the token": {404, "sp-9", tenant.StepNone, `{"@odata.type":"#microsoft.graph.unifiedRoleAssignment",` +
 			`"directoryScopeId":"/","principalId":"sp-9","roleDefinitionId":"29232cdf-9323-42fd-ade2-1d097af3e4de"}`},
@@ -124,15 +125,15 @@ func TestServicePrincipalIsReadFromTheToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakePlatform(t)
-			fake.statuses[sp] = tc.status
+			fake.statuses[readServicePrincipal] = tc.status
 			payload := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"` + tc.oid + `"}`))
 			fake.answers["POST /oauth2/v2.0/token"] = `{"access_token":"e30.` + payload + `.s"}`
 			if tc.oid == "" {
 				fake.statuses["Get-OrganizationConfig"] = 403
 			}
-			p, err := fake.client.Bootstrap(t.Context())
-			expectEqual(t, err, p.Step, tc.step)
-			expectEqual(t, nil, fake.bodies["POST /roleManagement/directory/roleAssignments"], tc.body)
+			progress, err := fake.client.Bootstrap(t.Context())
+			expectEqual(t, err, progress.Step, tc.wantStep)
+			expectEqual(t, nil, fake.bodies["POST /roleManagement/directory/roleAssignments"], tc.wantBody)
 		})
 	}
 }

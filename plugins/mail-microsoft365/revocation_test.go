@@ -15,7 +15,8 @@ import (
 )
 
 // In the fake platform, issued tokens stay valid when the consent is revoked. The plugin notices
-// the revocation when it requests a new token.
+// the revocation only when it requests a new token. A sync and a write request one if their token is
+// at least login.MaxTokenAge old. A read does not.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tokenAge  time.Duration // time since the tokens were issued
@@ -24,7 +25,7 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	}{
 		"sync, Profile":   {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
 		"sync, Bootstrap": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
-		"a sync shortly after another": {login.MaxTokenAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
+		"a sync with recent tokens": {login.MaxTokenAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
 			if _, err := fake.client.Profile(ctx); err != nil {
 				return err
 			}
@@ -37,10 +38,10 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 		"a write through Exchange": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.Rename(ctx, "anna@a.example", "Anna")
 		}, true},
-		"a write shortly after another": {login.MaxTokenAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
+		"a write with recent tokens": {login.MaxTokenAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.Rename(ctx, "anna@a.example", "Anna")
 		}, false},
-		"a read": {time.Minute, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Mailboxes(ctx); return err }, false},
+		"a read": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Mailboxes(ctx); return err }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakePlatform(t)
@@ -64,15 +65,15 @@ func TestSyncsRenewTokensEveryFewMinutes(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["Get-OrganizationConfig"] = `{"value":[{"IsDehydrated":true}]}`
 	fake.answers["Enable-OrganizationCustomization"] = ``
-	const every = 6 * time.Second
-	for elapsed := time.Duration(0); elapsed < 2*login.MaxTokenAge; elapsed += every {
+	const syncInterval = 6 * time.Second
+	for elapsed := time.Duration(0); elapsed < 2*login.MaxTokenAge; elapsed += syncInterval {
 		_, err := fake.client.Profile(t.Context())
 		expectEqual(t, err, nil, nil)
-		p, err := fake.client.Bootstrap(t.Context())
-		expectEqual(t, err, p.Step, tenant.StepWait)
-		fake.now = fake.now.Add(every)
+		progress, err := fake.client.Bootstrap(t.Context())
+		expectEqual(t, err, progress.Step, tenant.StepWait)
+		fake.now = fake.now.Add(syncInterval)
 	}
-	if fake.tokenRequests != 4 { // one token for each of the two APIs, and one renewal of each token after five minutes
+	if fake.tokenRequests != 4 { // one token for each of the two APIs, and one renewal of each after MaxTokenAge
 		t.Fatalf("%d tokens were requested in 10 minutes, want 4", fake.tokenRequests)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestBlockMovesARuleBeforeRulesThatStopProcessing puts a rule of an administrator before an
-// enabled managed rule. The rule of the administrator ends the processing of later rules, so the
-// managed rule blocks no mailbox. Rules then reports it as altered, and the next Block moves it to
-// the front.
+// TestBlockMovesARuleBeforeRulesThatStopProcessing puts a rule of an administrator before two enabled
+// managed rules. The rule of the administrator ends the processing of later rules, so the managed
+// rules block no mailbox. Rules then reports the managed rules as altered, and the next Block of each
+// scope moves its rule to the front.
 func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	fixture.block(fixture.domain, fixture.mailboxes[0])
@@ -24,7 +24,7 @@ func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	}
 	for _, scope := range []string{fixture.domain, sendlimit.TenantWide} {
 		if rules := fixture.listRules(); !sendlimit.RuleOf(scope, rules).Altered {
-			t.Errorf("the rule of the scope %q is listed as unaltered", scope)
+			t.Errorf("the rule of the scope %q is listed as unaltered, want altered", scope)
 		}
 	}
 	fixture.block(fixture.domain, fixture.mailboxes[0])
@@ -32,15 +32,15 @@ func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[:2]) {
 		t.Errorf("after Block, the blocked senders are %v, want %v", got, fixture.mailboxes[:2])
 	}
-	for _, r := range fixture.listRules() {
-		if r.Altered {
-			t.Errorf("the rule %s is listed as altered after Block", r.Name)
+	for _, rule := range fixture.listRules() {
+		if rule.Altered {
+			t.Errorf("the rule %s is listed as altered after Block, want unaltered", rule.Name)
 		}
 	}
 }
 
-// TestDisabledRuleIsEnabledAtTheFront checks that Block moves a disabled rule before an
-// administrator's rule in the call that enables it.
+// TestDisabledRuleIsEnabledAtTheFront checks that the Block that enables a disabled rule also moves
+// this rule before a rule of an administrator.
 func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	fixture.block(fixture.domain, fixture.mailboxes[0])
@@ -52,9 +52,9 @@ func TestDisabledRuleIsEnabledAtTheFront(t *testing.T) {
 	}
 }
 
-// TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule lets a concurrent call put a rule before the
-// rule of a Block, after Block has written the rule and before Block reads it. Block does not wait
-// until the rule is the first again.
+// TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule lets a concurrent EnsureRule create a
+// rule at the front, after Block has written its own rule and before Block reads it. Block does not
+// wait until its rule is the first again.
 func TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule(t *testing.T) {
 	afterWrite := func() {}
 	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.SetTransportRule, func() { afterWrite() }))
@@ -68,7 +68,7 @@ func TestBlockSucceedsAlthoughAnotherRuleIsCreatedBeforeItsRule(t *testing.T) {
 	}
 	fixture.block(fixture.domain, fixture.mailboxes[1])
 	if got := fixture.blockedSenders(); !slices.Equal(got, fixture.mailboxes[1:2]) {
-		t.Errorf("blocked are %v, want %v", got, fixture.mailboxes[1:2])
+		t.Errorf("the blocked senders are %v, want %v", got, fixture.mailboxes[1:2])
 	}
 }
 

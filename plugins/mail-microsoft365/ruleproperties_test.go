@@ -18,13 +18,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestBlockStopsOnlyTheListedMailboxes checks that the rules stop mail of exactly the mailboxes in
-// the last list of each scope. The test calls Block with random scopes and lists. Before each call
-// it may change the rule as an administrator of the tenant could.
+// TestBlockStopsOnlyTheListedMailboxes calls Block with random scopes and lists. Before each call it
+// may change the rule as an administrator of the tenant could. In the end, the rules must block
+// exactly the mailboxes in the last list of each scope.
 func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
-	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_quota": 1_000_000})
+	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_quota": 1_000_000}) // more queries than the test sends
 	scopes := []string{sendlimit.TenantWide, fixture.domain}
 	checkProperty(t, func(rt *rapid.T) {
 		lists := map[string][]string{}
@@ -36,7 +36,7 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			changeRuleAsAdministrator(rt, fixture, scope)
 			list := rapid.SliceOfN(rapid.SampledFrom(append(fixture.mailboxes, strings.ToUpper(fixture.mailboxes[0]), "", " ", "@", "*")), 0, 4).Draw(rt, "list")
 			rule, err := fixture.client.Block(t.Context(), scope, list)
-			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
+			if slices.ContainsFunc(list, func(entry string) bool { return len(entry) < len("a@b") }) {
 				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 				// The refused call left the rule as the administrator had changed it. A call
 				// without mailboxes disables the rule.
@@ -53,7 +53,7 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			lists[scope] = want
 		}
 		if got, want := fixture.blockedSenders(), normalizedAddresses(slices.Concat(lists[scopes[0]], lists[scopes[1]])); !slices.Equal(got, want) {
-			rt.Fatalf("blocked are %v, want %v; the rules are %v", got, want, fixture.rules())
+			rt.Fatalf("the blocked senders are %v, want %v; the rules are %v", got, want, fixture.rules())
 		}
 	})
 }
@@ -73,16 +73,18 @@ func checkProperty(t *testing.T, property func(*rapid.T)) {
 	rapid.Check(t, property)
 }
 
+// normalizedAddresses returns the addresses in lower case, sorted and without duplicates.
 func normalizedAddresses(list []string) []string {
 	var values []string
-	for _, m := range list {
-		values = append(values, strings.ToLower(m))
+	for _, address := range list {
+		values = append(values, strings.ToLower(address))
 	}
 	slices.Sort(values)
 	return slices.Compact(values)
 }
 
-// changeRuleAsAdministrator changes a managed rule as an administrator of the tenant could.
+// changeRuleAsAdministrator makes a random change, or none, to the managed rule of a scope. It does
+// nothing if the rule does not exist.
 func changeRuleAsAdministrator(rt *rapid.T, fixture *sendingTenant, scope string) {
 	name := sendlimit.RuleName(scope)
 	if fixture.managedRule(scope) == "" {
@@ -102,14 +104,14 @@ func changeRuleAsAdministrator(rt *rapid.T, fixture *sendingTenant, scope string
 	}
 }
 
-// TestAnEmptySenderListIsNeverSent checks that write refuses an empty list. It also checks that
-// ensureStep and blockStep choose no step that writes senders if there are none, and that blockStep
-// never enables a rule without senders.
+// TestAnEmptySenderListIsNeverSent checks that write refuses an empty list, and that ensureStep and
+// blockStep choose no step that writes senders if there are none. It also checks that blockStep
+// disables an enabled rule without senders and does not enable such a rule.
 func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 	fake := newFakePlatform(t) // it has no answer for rule cmdlets and fails the test if a rule cmdlet is sent
-	u := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
+	update := &ruleUpdate{tenantClient: fake.client.(*tenantClient), name: "tenantry-block-a.example"}
 	for _, step := range []ruleStep{stepCreateDisabled, stepCreateEnabled, stepSetSenders} {
-		if err := u.write(t.Context(), step); outcome.KindOf(err) != outcome.Broken {
+		if err := update.write(t.Context(), step); outcome.KindOf(err) != outcome.Broken {
 			t.Errorf("write of step %d without senders: %v, want broken", step, err)
 		}
 	}
@@ -123,26 +125,26 @@ func TestAnEmptySenderListIsNeverSent(t *testing.T) {
 		for _, next := range []nextStep{ensureStep, blockStep} {
 			step := next(row, rapid.Bool().Draw(t, "found"), nil)
 			if step != stepDone && step != stepDisable {
-				t.Fatalf("step %d without senders for %+v", step, row)
+				t.Fatalf("got the step %d without senders for %+v, want stepDone or stepDisable", step, row)
 			}
 		}
 		step := blockStep(row, true, []string{"a@a.example"})
 		if step == stepEnable && row.hasNoSenders() || row.isEnabled() && row.hasNoSenders() && step != stepDisable {
-			t.Fatalf("step %d for %+v, want no rule without senders to be enabled", step, row)
+			t.Fatalf("got the step %d for %+v, want stepDisable if the rule is enabled, and not stepEnable", step, row)
 		}
 	})
 }
 
-// TestAddressesThatFitIntoARule checks the number in README.md: 36 addresses of 200 characters fit
-// into a rule, and 36 addresses of the greatest length do not.
-func TestAddressesThatFitIntoARule(t *testing.T) {
+// TestThirtySixAddressesFitIntoARule checks the number in README.md: 36 addresses of 200 characters
+// fit into a rule. 36 addresses of 254 characters, the greatest length of an address, do not fit.
+func TestThirtySixAddressesFitIntoARule(t *testing.T) {
 	for length, want := range map[int]outcome.Kind{200: 0, 254: outcome.Refused} {
 		var addresses []string
 		for i := range 36 {
-			addresses = append(addresses, fmt.Sprintf("%s%02d@a.example", strings.Repeat("x", length-12), i))
+			addresses = append(addresses, fmt.Sprintf("%s%02d@a.example", strings.Repeat("x", length-len("00@a.example")), i))
 		}
 		if _, err := ruleSenders(sendlimit.RuleName(sendlimit.TenantWide), addresses); outcome.KindOf(err) != want {
-			t.Errorf("36 addresses of %d characters: %v, want the kind %v", len(addresses[0]), err, want)
+			t.Errorf("36 addresses of %d characters: got %v, want the kind %v", len(addresses[0]), err, want)
 		}
 	}
 }

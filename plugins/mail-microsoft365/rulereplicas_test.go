@@ -31,9 +31,9 @@ func (s *sendingTenant) blockWhileReadsLag(scope string, mailboxes ...string) {
 func TestRemovalDoesNotDependOnReads(t *testing.T) {
 	env := newTestEnv(t)
 	for _, tc := range []struct {
-		name   string
-		remove func(*sendingTenant) error
-		shown  bool // reads show the rule
+		name    string
+		remove  func(*sendingTenant) error
+		isShown bool // reads show the rule
 	}{
 		{"a rule that reads do not show", func(fixture *sendingTenant) error { return fixture.client.RemoveRule(t.Context(), fixture.domain) }, false},
 		{"a rule that reads still show", func(fixture *sendingTenant) error { return fixture.client.RemoveRule(t.Context(), fixture.domain) }, true},
@@ -41,13 +41,13 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fixture := newSendingTenant(t, env)
-			if tc.shown {
+			if tc.isShown {
 				fixture.block(fixture.domain, fixture.mailboxes[0])
 			}
 			fixture.makeReadsLag()
 			fixture.blockWhileReadsLag(fixture.domain, fixture.mailboxes...)
 			if got := fixture.managedRule(fixture.domain); got == "" {
-				t.Fatal("no rule was created")
+				t.Fatal("no rule was created, want a rule of the domain")
 			}
 			if err := tc.remove(fixture); err != nil || len(fixture.rules()) != 0 {
 				t.Errorf("the removal returns %v and leaves the rules %v, want no error and no rules", err, fixture.rules())
@@ -59,7 +59,8 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 	}
 }
 
-// TestBlockDoesNotTrustAnOldState changes a rule and then requests the state that reads still show.
+// TestBlockDoesNotTrustAnOldState changes a rule, and then requests the state that the rule had before
+// and that reads still show. Block must write the rule although a read shows the requested state.
 func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	env := newTestEnv(t)
 	firstMailbox, otherMailboxes := func(fixture *sendingTenant) []string { return fixture.mailboxes[:1] }, func(fixture *sendingTenant) []string { return fixture.mailboxes[1:] }
@@ -71,7 +72,7 @@ func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		shown  func(*sendingTenant) []string // the state that reads show, and that is requested
+		shown  func(*sendingTenant) []string // the blocked mailboxes that reads show and that are requested
 		change func(*sendingTenant)
 	}{
 		{"a disabled rule", firstMailbox, func(fixture *sendingTenant) { fixture.blockWhileReadsLag(fixture.domain) }},
@@ -105,6 +106,6 @@ func TestBlockOfAMissingMailboxIsRefusedWithAnOldState(t *testing.T) {
 	fixture.makeReadsLag()
 	fixture.runAsAdministrator("Remove-Mailbox", options{"Identity": fixture.mailboxes[0]})
 	if _, err := fixture.client.Block(t.Context(), fixture.domain, fixture.mailboxes[:2]); outcome.KindOf(err) != outcome.Refused {
-		t.Errorf("got %v, want refused", err)
+		t.Errorf("got %v, want a refusal", err)
 	}
 }

@@ -20,12 +20,12 @@ import (
 
 func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
-	ensure := func(list ...string) sendlimit.Rule {
-		r, err := fixture.client.EnsureRule(t.Context(), fixture.domain, list)
+	ensure := func(mailboxes ...string) sendlimit.Rule {
+		rule, err := fixture.client.EnsureRule(t.Context(), fixture.domain, mailboxes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r
+		return rule
 	}
 	if r := ensure(); !cmp.Equal(r, sendlimit.Rule{}) || len(fixture.rules()) != 0 {
 		t.Fatalf("EnsureRule without mailboxes: %+v, %v, want no rule", r, fixture.rules())
@@ -36,11 +36,11 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	created := ensure(fixture.mailboxes...)
 	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(fixture.domain), Lists: fixture.mailboxes, Created: true, Written: true}
 	if created.ID == "" || !cmp.Equal(created, want) || len(fixture.blockedSenders()) != 0 {
-		t.Fatalf("created %+v, want %+v", created, want)
+		t.Fatalf("EnsureRule: %+v, want %+v, which blocks nobody", created, want)
 	}
 	want.Created, want.Written = false, false
 	if repeated := ensure(fixture.mailboxes[:1]...); !cmp.Equal(repeated, want) {
-		t.Fatalf("EnsureRule again: %+v, want %+v", repeated, want)
+		t.Fatalf("the second EnsureRule: %+v, want %+v", repeated, want)
 	}
 	want.Written, want.Enabled, want.Lists = true, true, fixture.mailboxes[:1]
 	if r := fixture.block(fixture.domain, strings.ToUpper(fixture.mailboxes[0])); !cmp.Equal(r, want) {
@@ -55,18 +55,18 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	}
 	want.Written, want.Enabled = true, false
 	if r := fixture.block(fixture.domain); !cmp.Equal(r, want) || len(fixture.blockedSenders()) != 0 {
-		t.Fatalf("Block of no mailbox: %+v, want %+v", r, want)
+		t.Fatalf("Block of no mailbox: %+v, want %+v, which blocks nobody", r, want)
 	}
 	if err := fixture.client.RemoveRules(t.Context()); err != nil || len(fixture.rules()) != 0 {
-		t.Fatalf("RemoveRules: %v, left are %v", err, fixture.rules())
+		t.Fatalf("RemoveRules: %v; the rules are %v, want none", err, fixture.rules())
 	}
 	if err := fixture.client.RemoveRules(t.Context()); err != nil {
-		t.Fatalf("RemoveRules again: %v", err)
+		t.Fatalf("the second RemoveRules: %v, want no error", err)
 	}
 }
 
-// TestRemoveRulesRemovesARecreatedRule lets a different client create a rule again, directly after
-// RemoveRules has removed it.
+// TestRemoveRulesRemovesARecreatedRule creates the rule again directly after RemoveRules has removed
+// it, as a concurrent client could.
 func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 	afterRemoval := func() {}
 	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.RemoveTransportRule, func() { afterRemoval() }))
@@ -78,13 +78,14 @@ func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 		}
 	}
 	if err := fixture.client.RemoveRules(t.Context()); err != nil || len(fixture.rules()) != 0 || removals != 2 {
-		t.Errorf("RemoveRules: %v after %d removals, want 2; left are %v, want no rule", err, removals, fixture.rules())
+		t.Errorf("RemoveRules: %v after %d removals, want 2; the rules are %v, want none", err, removals, fixture.rules())
 	}
 }
 
-// TestARuleThatAnotherClientCreatesIsNotReportedAsWritten lets a different client create the rule
-// after EnsureRule has read that the rule does not exist. The creation by EnsureRule then fails.
-func TestARuleThatAnotherClientCreatesIsNotReportedAsWritten(t *testing.T) {
+// TestARuleThatAConcurrentCallCreatesIsNotReportedAsWritten lets a concurrent EnsureRule create the
+// rule after the tested EnsureRule has read that the rule does not exist. The creation by the tested
+// EnsureRule then fails.
+func TestARuleThatAConcurrentCallCreatesIsNotReportedAsWritten(t *testing.T) {
 	afterRead := func() {}
 	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.GetTransportRule, func() { afterRead() }))
 	var created sendlimit.Rule
@@ -92,12 +93,12 @@ func TestARuleThatAnotherClientCreatesIsNotReportedAsWritten(t *testing.T) {
 		afterRead = func() {}
 		var err error
 		if created, err = fixture.client.EnsureRule(t.Context(), fixture.domain, fixture.mailboxes); err != nil || !created.Created || !created.Written {
-			t.Errorf("the first creation: %+v, %v", created, err)
+			t.Errorf("the concurrent EnsureRule: %+v, %v, want a created and written rule", created, err)
 		}
 	}
 	found, err := fixture.client.EnsureRule(t.Context(), fixture.domain, fixture.mailboxes)
 	if err != nil || found.ID != created.ID || found.Created || found.Written {
-		t.Errorf("EnsureRule: %+v, %v, want the rule %s, neither created nor written", found, err, created.ID)
+		t.Errorf("the tested EnsureRule: %+v, %v, want the rule %s, neither created nor written", found, err, created.ID)
 	}
 }
 
@@ -142,7 +143,8 @@ func (h cmdletHook) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestForeignRulesAreNotTouched checks that a rule stays unchanged if its name only resembles the
-// name of a managed rule. The platform answers an unknown name with all its rules.
+// name of a managed rule. If the plugin reads a rule by an unknown name, the platform answers with
+// all rules of the tenant.
 func TestForeignRulesAreNotTouched(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	foreignRules := []string{"Disclaimer", "tenantry-block", "tenantry-block-mine", sendlimit.RuleName(fixture.domain) + " (old)"}
@@ -161,40 +163,33 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := fmt.Sprint(fixture.rules()); after != before {
-		t.Fatalf("the foreign rules were %s, are %s", before, after)
+		t.Fatalf("the foreign rules are %s, want %s", after, before)
 	}
 }
 
-// TestRulesListsManagedRules checks that foreign rules are not listed, that the case of names does
-// not matter, and that a rule that only reports messages blocks no mailbox.
+// TestRulesListsManagedRules checks that Rules lists no foreign rule, that the case of names does not
+// matter, and that a rule in the mode Audit is listed as one that blocks no mailbox.
 func TestRulesListsManagedRules(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
-	list := func() []sendlimit.Rule {
-		rules, err := fixture.client.Rules(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rules
-	}
 	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": fixture.mailboxes, "DeleteMessage": true})
-	if rules := list(); len(rules) != 0 {
-		t.Fatalf("foreign rules are listed: %+v", rules)
+	if rules := fixture.listRules(); len(rules) != 0 {
+		t.Fatalf("listed are %+v, want no foreign rule", rules)
 	}
 	domainRule := fixture.block(fixture.domain, fixture.mailboxes[1:]...)
 	tenantWideName := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
 	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": tenantWideName, "Enabled": true, "From": fixture.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
 	before := fmt.Sprint(fixture.rules())
-	rules := list()
+	rules := fixture.listRules()
 	slices.SortFunc(rules, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
 	if domainRule.Written, domainRule.Created = false, false; len(rules) != 2 || !cmp.Equal(rules[0], domainRule) || rules[1].Name != tenantWideName || len(rules[1].Blocks()) != 0 {
 		t.Fatalf("listed are %+v, want %+v and a rule that blocks nobody", rules, domainRule)
 	}
 	if after := fmt.Sprint(fixture.rules()); after != before {
-		t.Fatalf("the call changed the rules: they were %s, are %s", before, after)
+		t.Fatalf("after the call, the rules are %s, want %s", after, before)
 	}
 }
 
-// TestRulesReportsAnAlteredRule checks that an enabled rule is reported as altered after each of
+// TestRulesReportsAnAlteredRule checks that Rules reports an enabled rule as altered after each of
 // several changes by an administrator.
 func TestRulesReportsAnAlteredRule(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
@@ -205,24 +200,20 @@ func TestRulesReportsAnAlteredRule(t *testing.T) {
 	} {
 		fixture.block(fixture.domain, fixture.mailboxes[0])
 		isUnaltered := func() bool {
-			rules, err := fixture.client.Rules(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return sendlimit.RuleOf(fixture.domain, rules).Matches(fixture.mailboxes[:1])
+			return sendlimit.RuleOf(fixture.domain, fixture.listRules()).Matches(fixture.mailboxes[:1])
 		}
 		if !isUnaltered() {
-			t.Fatalf("the rule counts as altered before %v: %v", alteration, fixture.rules())
+			t.Fatalf("the rule counts as altered before %v, want unaltered; the rules are %v", alteration, fixture.rules())
 		}
 		alteration["Identity"] = name
 		if fixture.runAsAdministrator(exchange.SetTransportRule, alteration); isUnaltered() {
-			t.Errorf("the rule counts as unaltered after %v", alteration)
+			t.Errorf("the rule counts as unaltered after %v, want altered", alteration)
 		}
 	}
 }
 
-// TestAnExistingRuleIsAdopted checks that a rule with the managed name is used and corrected,
-// whoever created it.
+// TestAnExistingRuleIsAdopted checks that EnsureRule uses a rule with the managed name that an
+// administrator created, and that Block corrects it.
 func TestAnExistingRuleIsAdopted(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	name := sendlimit.RuleName(sendlimit.TenantWide)
@@ -239,17 +230,17 @@ func TestAnExistingRuleIsAdopted(t *testing.T) {
 	}
 }
 
-// TestEnsureRuleDisablesARuleWithoutSenders checks that EnsureRule is enough to stop a managed rule
-// from blocking all mail.
+// TestEnsureRuleDisablesARuleWithoutSenders checks that EnsureRule disables a managed rule that blocks
+// all mail because it has no senders.
 func TestEnsureRuleDisablesARuleWithoutSenders(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	fixture.block(sendlimit.TenantWide, fixture.mailboxes[0])
 	fixture.runAsAdministrator(exchange.SetTransportRule, options{"Identity": sendlimit.RuleName(sendlimit.TenantWide), "From": []string{}})
 	if got := fixture.blockedSenders(); len(got) != len(fixture.allSenders()) {
-		t.Fatalf("a rule without senders stops only %v, want all mailboxes", got)
+		t.Fatalf("a rule without senders blocks %v, want all mailboxes", got)
 	}
 	r, err := fixture.client.EnsureRule(t.Context(), sendlimit.TenantWide, fixture.mailboxes)
 	if err != nil || r.Enabled || !r.Written || len(fixture.blockedSenders()) != 0 {
-		t.Fatalf("EnsureRule: %+v, %v, want a disabled rule that stops nobody", r, err)
+		t.Fatalf("EnsureRule: %+v, %v, want a disabled rule that blocks nobody", r, err)
 	}
 }

@@ -26,6 +26,7 @@ type sendingTenant struct {
 	mailboxes  []string // sorted
 }
 
+// newSendingTenant creates a prepared tenant with a domain for mail and the shared mailboxes.
 func newSendingTenant(t conformance.T, env *testEnv) *sendingTenant {
 	t.Helper()
 	tenantInfo, client := env.preparedTenant(t, nil)
@@ -51,11 +52,12 @@ func (s *sendingTenant) rules() []any {
 	return list
 }
 
-// managedRule returns the state and senders of the managed rule of a scope, "" if there is none.
+// managedRule returns the state and the senders of the managed rule of a scope, or "" if the
+// simulator has no such rule.
 func (s *sendingTenant) managedRule(scope string) string {
 	s.t.Helper()
-	for _, r := range s.rules() {
-		if rule, _ := r.(map[string]any); rule["name"] == sendlimit.RuleName(scope) {
+	for _, listed := range s.rules() {
+		if rule, _ := listed.(map[string]any); rule["name"] == sendlimit.RuleName(scope) {
 			return fmt.Sprint(rule["enabled"], rule["blocks"])
 		}
 	}
@@ -75,9 +77,9 @@ func (s *sendingTenant) blockedSenders() []string {
 		s.t.Fatal(err)
 	}
 	seenSenders, blocked := map[string]bool{}, []string{}
-	for _, m := range trace.Sent {
-		if seenSenders[m.Sender] = true; m.Refused {
-			blocked = append(blocked, m.Sender)
+	for _, message := range trace.Sent {
+		if seenSenders[message.Sender] = true; message.Refused {
+			blocked = append(blocked, message.Sender)
 		}
 	}
 	if len(seenSenders) != len(s.allSenders()) {
@@ -87,6 +89,7 @@ func (s *sendingTenant) blockedSenders() []string {
 	return slices.Compact(blocked)
 }
 
+// runAsAdministrator runs a cmdlet directly, as an administrator of the tenant could.
 func (s *sendingTenant) runAsAdministrator(cmdlet string, parameters map[string]any) {
 	s.t.Helper()
 	client, ok := s.client.(*tenantClient)
@@ -94,15 +97,16 @@ func (s *sendingTenant) runAsAdministrator(cmdlet string, parameters map[string]
 		s.t.Fatalf("the client is a %T, want *tenantClient", s.client)
 	}
 	if err := client.writeRule(s.t.Context(), call.Create, cmdlet, parameters); err != nil {
-		s.t.Fatalf("the cmdlet %s fails: %v", cmdlet, err)
+		s.t.Fatalf("the cmdlet %s fails: %v, want success", cmdlet, err)
 	}
 }
 
-func (s *sendingTenant) block(scope string, list ...string) sendlimit.Rule {
+// block calls Block, which must succeed, and returns the rule.
+func (s *sendingTenant) block(scope string, mailboxes ...string) sendlimit.Rule {
 	s.t.Helper()
-	r, err := s.client.Block(s.t.Context(), scope, list)
+	rule, err := s.client.Block(s.t.Context(), scope, mailboxes)
 	if err != nil {
-		s.t.Fatalf("block %v: %v", list, err)
+		s.t.Fatalf("Block of %v in the scope %q: %v, want success", mailboxes, scope, err)
 	}
-	return r
+	return rule
 }

@@ -17,19 +17,19 @@ import (
 )
 
 func TestDescriptionIsComplete(t *testing.T) {
-	p := plugin()
-	if p.Describe.Name != "microsoft365" || p.Describe.Kind != "mail" || p.Describe.Title == "" || p.Describe.Version == "" ||
-		len(p.Describe.Budgets) == 0 || p.Mail == nil || p.Simulator == nil {
-		t.Fatalf("the name, kind, title, version, budgets, Mail or Simulator is missing or wrong: %+v", p)
+	definition := plugin()
+	if definition.Describe.Name != "microsoft365" || definition.Describe.Kind != "mail" || definition.Describe.Title == "" || definition.Describe.Version == "" ||
+		len(definition.Describe.Budgets) == 0 || definition.Mail == nil || definition.Simulator == nil {
+		t.Fatalf("the name, kind, title, version, budgets, Mail or Simulator is missing or wrong: %+v", definition)
 	}
 	// Microsoft's quota of the message trace is 100 requests in five minutes.
 	traceBudget := sdk.Budget{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}
-	if !slices.ContainsFunc(p.Describe.Budgets, func(b sdk.Budget) bool { return cmp.Equal(b, traceBudget) }) {
-		t.Errorf("the budgets %+v do not contain %+v", p.Describe.Budgets, traceBudget)
+	if !slices.ContainsFunc(definition.Describe.Budgets, func(budget sdk.Budget) bool { return cmp.Equal(budget, traceBudget) }) {
+		t.Errorf("the budgets %+v do not contain %+v", definition.Describe.Budgets, traceBudget)
 	}
-	for _, f := range p.Describe.Fields {
-		if f.Name == "" || f.Help == "" || (f.Secret && f.Default != "") {
-			t.Errorf("the field has no name or help, or is secret with a default: %+v", f)
+	for _, field := range definition.Describe.Fields {
+		if field.Name == "" || field.Help == "" || (field.Secret && field.Default != "") {
+			t.Errorf("the field has no name or help, or is secret with a default: %+v", field)
 		}
 	}
 }
@@ -57,15 +57,15 @@ func TestSettingsAreChecked(t *testing.T) {
 }
 
 func TestSettingsHaveDefaults(t *testing.T) {
-	settings := map[string]string{"client_id": "c", "exchange_url": " https://outlook.office365.us/ "}
-	before := maps.Clone(settings)
-	s, err := readSettings(sdk.Connection{Settings: settings, Secrets: map[string]secret.Text{"client_secret": secret.New("s")}})
-	if err != nil || !maps.Equal(settings, before) {
-		t.Fatalf("readSettings: %v with the settings %v, want no error and the unchanged settings %v", err, settings, before)
+	given := map[string]string{"client_id": "c", "exchange_url": " https://outlook.office365.us/ "}
+	unchanged := maps.Clone(given)
+	got, err := readSettings(sdk.Connection{Settings: given, Secrets: map[string]secret.Text{"client_secret": secret.New("s")}})
+	if err != nil || !maps.Equal(given, unchanged) {
+		t.Fatalf("readSettings: %v with the settings %v, want no error and the unchanged settings %v", err, given, unchanged)
 	}
-	if s.loginURL != "https://login.microsoftonline.com" || s.graphURL != "https://graph.microsoft.com/v1.0" ||
-		s.exchangeURL != "https://outlook.office365.us" || s.graphScope != "https://graph.microsoft.com/.default" ||
-		s.exchangeScope != "https://outlook.office365.com/.default" || s.cmdletsPerSecond != 1 {
-		t.Fatalf("a default is missing or wrong: %+v", s)
+	if got.loginURL != "https://login.microsoftonline.com" || got.graphURL != "https://graph.microsoft.com/v1.0" ||
+		got.exchangeURL != "https://outlook.office365.us" || got.graphScope != "https://graph.microsoft.com/.default" ||
+		got.exchangeScope != "https://outlook.office365.com/.default" || got.cmdletsPerSecond != 1 {
+		t.Fatalf("a default is missing or wrong: %+v", got)
 	}
 }

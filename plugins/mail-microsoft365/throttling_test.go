@@ -32,23 +32,23 @@ const latency = 150 * time.Millisecond
 // testing/synctest. Time in the bubble passes only while all goroutines wait, so the speed of the
 // machine does not matter.
 type throttledEnv struct {
-	t        *testing.T
-	handler  http.Handler
-	settings sdk.Connection
-	id       tenant.GUID
-	domain   string
+	t          *testing.T
+	handler    http.Handler
+	connection sdk.Connection
+	id         tenant.GUID
+	domain     string
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It passes the request to the simulator after latency.
 func (env *throttledEnv) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-time.After(latency):
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
-	w := httptest.NewRecorder()
-	env.handler.ServeHTTP(w, r)
-	return w.Result(), nil
+	recorder := httptest.NewRecorder()
+	env.handler.ServeHTTP(recorder, r)
+	return recorder.Result(), nil
 }
 
 func newThrottledEnv(t *testing.T) *throttledEnv {
@@ -57,9 +57,9 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &throttledEnv{t: t, handler: handler, settings: sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{}}}
+	env := &throttledEnv{t: t, handler: handler, connection: sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{}}}
 	for name, value := range ready.Secrets {
-		env.settings.Secrets[name] = secret.New(value)
+		env.connection.Secrets[name] = secret.New(value)
 	}
 	env.id, env.domain = env.addTenant("Throttled")
 	return env
@@ -74,12 +74,13 @@ func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initialDomain s
 	_, initialDomain, _ = strings.Cut(created["admin"].(string), "@")
 	env.control(http.MethodPost, "/tenants/"+string(id)+"/behaviour", noDelays)
 	env.consent(created["admin"].(string))
-	if p, err := env.platform(nil).For(id).Bootstrap(env.t.Context()); err != nil || p.Status != tenant.BootstrapReady {
-		env.t.Fatalf("the bootstrap is %+v, %v, want ready", p, err)
+	if progress, err := env.platform(nil).For(id).Bootstrap(env.t.Context()); err != nil || progress.Status != tenant.BootstrapReady {
+		env.t.Fatalf("the bootstrap is %+v, %v, want ready", progress, err)
 	}
 	return id, initialDomain
 }
 
+// consent gives consent as the administrator of a tenant.
 func (env *throttledEnv) consent(admin string) {
 	env.t.Helper()
 	page, err := env.platform(nil).ConsentURL(env.t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
@@ -89,22 +90,23 @@ func (env *throttledEnv) consent(admin string) {
 	form := url.Values{"username": {admin}, "decision": {"accept"}}
 	r := httptest.NewRequest(http.MethodPost, page, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	w := httptest.NewRecorder()
-	if env.handler.ServeHTTP(w, r); w.Code != http.StatusFound {
-		env.t.Fatalf("the consent page answers %d: %s", w.Code, w.Body)
+	recorder := httptest.NewRecorder()
+	if env.handler.ServeHTTP(recorder, r); recorder.Code != http.StatusFound {
+		env.t.Fatalf("the consent page answers %d: %s; want 302", recorder.Code, recorder.Body)
 	}
 }
 
-func (env *throttledEnv) control(method, path string, in any) (answer any) {
+// control sends a control request to the simulator and returns the JSON in the answer.
+func (env *throttledEnv) control(method, path string, requestBody any) (answer any) {
 	env.t.Helper()
-	body, err := json.Marshal(in)
+	body, err := json.Marshal(requestBody)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	env.handler.ServeHTTP(w, httptest.NewRequest(method, "/_control"+path, bytes.NewReader(body)))
-	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &answer) != nil {
-		env.t.Fatalf("%s %s: %d %s, want 200 with JSON", method, path, w.Code, w.Body)
+	recorder := httptest.NewRecorder()
+	env.handler.ServeHTTP(recorder, httptest.NewRequest(method, "/_control"+path, bytes.NewReader(body)))
+	if recorder.Code != http.StatusOK || json.Unmarshal(recorder.Body.Bytes(), &answer) != nil {
+		env.t.Fatalf("%s %s: %d %s, want 200 with JSON", method, path, recorder.Code, recorder.Body)
 	}
 	return answer
 }
@@ -115,6 +117,8 @@ func (env *throttledEnv) newProcess(shared *memoryWaits) sdk.MailTenant {
 	return env.platform(shared).For(env.id)
 }
 
+// platform returns the platform of a new process of the plugin. The process keeps its waits to itself
+// if shared is nil.
 func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	env.t.Helper()
 	state := newProcessState()
@@ -122,32 +126,32 @@ func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	if shared != nil {
 		state.waits.Share(shared)
 	}
-	mailPlatform, err := state.newPlatform(env.settings)
+	mailPlatform, err := state.newPlatform(env.connection)
 	if err != nil {
 		env.t.Fatal(err)
 	}
 	return mailPlatform
 }
 
-func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
+// provision creates a mailbox and opens it for sign-in and submission.
+func (env *throttledEnv) provision(client sdk.MailTenant, name string) error {
 	ctx, cancel := context.WithTimeout(env.t.Context(), time.Minute)
 	defer cancel()
 	address := name + "@" + env.domain
-	created, err := c.CreateMailbox(ctx, mailbox.Spec{DisplayName: name, Address: address})
+	created, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: name, Address: address})
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	if err := c.OpenSignIn(ctx, created.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
+	if err := client.OpenSignIn(ctx, created.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
 		return fmt.Errorf("open sign-in: %w", err)
 	}
-	if err := c.OpenSubmission(ctx, address); err != nil {
+	if err := client.OpenSubmission(ctx, address); err != nil {
 		return fmt.Errorf("open submission: %w", err)
 	}
 	return nil
 }
 
-// planThrottling plans two answers with 429 at one host, for the second call and for the seventh
-// call.
+// planThrottling makes a host answer 429 to the second and to a later matching call.
 func (env *throttledEnv) planThrottling(method, path string) {
 	env.t.Helper()
 	for _, skip := range []int{1, 6} {
@@ -165,23 +169,24 @@ func (env *throttledEnv) expectNoViolation() {
 	for _, entry := range env.control(http.MethodGet, "/calls", nil).([]any) {
 		call := entry.(map[string]any)
 		if call["violation"] != nil {
-			env.t.Errorf("%s: %s at %s", call["violation"], call["operation"], call["at"])
+			env.t.Errorf("the call %s at %s has the violation %s, want none", call["operation"], call["at"], call["violation"])
 		}
 		if call["status"] == 429.0 {
 			throttled++
 		}
 	}
 	if throttled == 0 {
-		env.t.Error("no call was throttled")
+		env.t.Error("no call was throttled, want at least one")
 	}
 }
 
-// memoryWaits replaces the waits that the host shares.
+// memoryWaits takes the place of the waits that tenantry shares between the processes of a plugin.
 type memoryWaits struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
+// Wait extends the wait of a scope to at least atLeast from now, and returns the rest of the wait.
 func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,8 +196,8 @@ func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duratio
 	return max(0, time.Until(m.until[scope]))
 }
 
-// A Retry-After of a host delays all calls of the application to that host for the tenant, so it
-// also delays the calls for other mailboxes.
+// A Retry-After of a host delays all calls to that host for the same tenant, whatever mailbox they
+// concern.
 func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	for _, tc := range []struct {
 		name, method, path string // of the calls that are throttled
@@ -221,16 +226,16 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 					wg.Go(func() {
 						waitForStart(n % tc.processes)
 						if err := env.provision(clients[n%tc.processes], fmt.Sprintf("anna%d", n)); err != nil {
-							t.Errorf("mailbox %d: %v", n, err)
+							t.Errorf("mailbox %d: %v, want no error", n, err)
 						}
 					})
 				}
-				for process, c := range clients {
+				for process, client := range clients {
 					wg.Go(func() {
 						waitForStart(process)
 						for range 10 {
-							if _, err := c.Domains(t.Context()); err != nil {
-								t.Errorf("domains: %v", err)
+							if _, err := client.Domains(t.Context()); err != nil {
+								t.Errorf("Domains in process %d: %v, want no error", process, err)
 							}
 						}
 					})
@@ -246,19 +251,19 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := newThrottledEnv(t)
-		c := env.newProcess(nil)
+		client := env.newProcess(nil)
 		env.control(http.MethodPost, "/faults", options{
 			"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
 		})
 		for wait := 60 * time.Second; wait > 0; wait -= 20 * time.Second {
-			_, err := c.Profile(t.Context())
+			_, err := client.Profile(t.Context())
 			if outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) > wait || outcome.RetryAfter(err) < wait-time.Second {
-				t.Fatalf("got %v with a wait of %s, want about %s", err, outcome.RetryAfter(err), wait)
+				t.Fatalf("got %v with a wait of %s, want a throttled call and about %s", err, outcome.RetryAfter(err), wait)
 			}
 			time.Sleep(20 * time.Second)
 		}
-		if _, err := c.Profile(t.Context()); err != nil {
-			t.Fatal(err)
+		if _, err := client.Profile(t.Context()); err != nil {
+			t.Fatalf("Profile after the wait: %v, want no error", err)
 		}
 		env.expectNoViolation()
 	})
@@ -267,33 +272,33 @@ func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 // Graph counts the calls of an application in each tenant, and in all tenants together. The header
 // of the answer shows whether all tenants must wait, or only the throttled tenant.
 func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
-	for scope, heldBack := range map[string]bool{"Application": true, "Tenant_Application": false, "Tenant": false} {
+	for scope, isHeldBack := range map[string]bool{"Application": true, "Tenant_Application": false, "Tenant": false} {
 		t.Run(scope, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				env := newThrottledEnv(t)
-				otherID, _ := env.addTenant("Other")
+				secondID, _ := env.addTenant("Second")
 				shared := &memoryWaits{until: map[string]time.Time{}}
-				throttled, other := env.newProcess(shared), env.platform(shared).For(otherID)
+				throttledTenant, secondTenant := env.newProcess(shared), env.platform(shared).For(secondID)
 				env.control(http.MethodPost, "/tenants/"+string(env.id)+"/behaviour", options{"throttle_scope": scope})
 				env.control(http.MethodPost, "/faults", options{
 					"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
 				})
-				if _, err := throttled.Profile(t.Context()); outcome.KindOf(err) != outcome.Throttled {
+				if _, err := throttledTenant.Profile(t.Context()); outcome.KindOf(err) != outcome.Throttled {
 					t.Fatalf("got %v, want throttled", err)
 				}
 				time.Sleep(20 * time.Second)
-				// The other tenant's calls are made by a different process.
-				_, err := other.Profile(t.Context())
-				if heldBack && (outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) < 30*time.Second) || !heldBack && err != nil {
-					t.Errorf("the other tenant's call to Graph: %v with a wait of %s, want held back: %v", err, outcome.RetryAfter(err), heldBack)
+				// A different process makes the calls for the second tenant.
+				_, err := secondTenant.Profile(t.Context())
+				if isHeldBack && (outcome.KindOf(err) != outcome.Throttled || outcome.RetryAfter(err) < 30*time.Second) || !isHeldBack && err != nil {
+					t.Errorf("the second tenant's call to Graph: %v with a wait of %s, want held back: %v", err, outcome.RetryAfter(err), isHeldBack)
 				}
-				if _, err := other.Mailboxes(t.Context()); err != nil {
-					t.Errorf("the other tenant's call to Exchange: %v", err)
+				if _, err := secondTenant.Mailboxes(t.Context()); err != nil {
+					t.Errorf("the second tenant's call to Exchange: %v, want no error", err)
 				}
 				time.Sleep(40 * time.Second)
-				for _, client := range []sdk.MailTenant{throttled, other} {
+				for _, client := range []sdk.MailTenant{throttledTenant, secondTenant} {
 					if _, err := client.Profile(t.Context()); err != nil {
-						t.Errorf("a call after the wait: %v", err)
+						t.Errorf("a call after the wait: %v, want no error", err)
 					}
 				}
 				env.expectNoViolation()

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
+// sendAt makes the simulator record messages that a mailbox sent at a time.
 func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time) {
 	t.Helper()
 	s.control(t, http.MethodPost, "/messages", options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)})
@@ -31,10 +31,11 @@ func (s *sendingTenant) readTrace(t conformance.T, from, to time.Time) (sent []s
 	return readTracePages(t, s.client, sendlimit.TraceQuery{From: from, To: to, Senders: s.allSenders()})
 }
 
-func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
+// readTracePages reads the trace of a query to its end and counts the pages.
+func readTracePages(t conformance.T, client sdk.MailTenant, query sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
 	t.Helper()
 	for {
-		page, err := c.Sent(t.Context(), query)
+		page, err := client.Sent(t.Context(), query)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +43,8 @@ func readTracePages(t conformance.T, c sdk.MailTenant, query sendlimit.TraceQuer
 		if query.Cursor == "" {
 			return sent, pages
 		}
-		if pages > 500 {
-			t.Fatal("the trace has more than 500 pages")
+		if pages > 500 { // far more than a test needs, so the cursors do not advance
+			t.Fatal("the trace has more than 500 pages, want an end")
 		}
 	}
 }
@@ -56,11 +57,11 @@ func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 // message with several rows counts once.
 func messagesPerSender(sent []sendlimit.Sent) map[string]int {
 	counts, counted := map[string]int{}, map[string]bool{}
-	for _, m := range sent {
-		if !counted[m.Message] && !m.Refused {
-			counts[m.Sender]++
+	for _, row := range sent {
+		if !counted[row.Message] && !row.Refused {
+			counts[row.Sender]++
 		}
-		counted[m.Message] = true
+		counted[row.Message] = true
 	}
 	return counts
 }
@@ -72,7 +73,7 @@ func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
 	base := time.Now().UTC().Truncate(time.Hour)
-	round := 0
+	round := 0 // each round has a time range of its own
 	checkProperty(t, func(rt *rapid.T) {
 		round++
 		from := base.Add(time.Duration(-round) * 30 * time.Minute)
@@ -101,9 +102,9 @@ func TestSentReadsEveryMessageOfTheTimeRange(t *testing.T) {
 				rt.Fatalf("%d messages of %s are read, want %d", got[box], box, want[box])
 			}
 		}
-		for _, m := range sent {
-			if m.At.Before(from) || !m.At.Before(to) || m.At.Location() != time.UTC {
-				rt.Fatalf("the message of %s is not in UTC or not between %s and %s", m.At, from, to)
+		for _, row := range sent {
+			if row.At.Before(from) || !row.At.Before(to) || row.At.Location() != time.UTC {
+				rt.Fatalf("got a message of %s, want a time in UTC from %s and before %s", row.At, from, to)
 			}
 		}
 	})
@@ -117,12 +118,12 @@ func TestSentSplitsATimeRangeOfMoreThanTenDays(t *testing.T) {
 	}
 	sent, pages := fixture.readTrace(t, now.Add(-25*24*time.Hour), now)
 	if got := messagesPerSender(sent)[fixture.mailboxes[0]]; got != 10 || pages != 3 {
-		t.Fatalf("%d messages in %d pages, want 10 in 3", got, pages)
+		t.Fatalf("got %d messages in %d pages, want 10 messages in 3 pages", got, pages)
 	}
 }
 
-// TestSentAsksForFiftySendersAtATime checks that each batch is read in all time ranges, and that a
-// query without senders sends no request.
+// TestSentAsksForFiftySendersAtATime checks that Sent reads each batch of senders in all time ranges,
+// and that a query without senders sends no request.
 func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
@@ -133,14 +134,16 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 		}
 	}
 	query := sendlimit.TraceQuery{From: now.Add(-12 * 24 * time.Hour), To: now, Senders: slices.Repeat([]string{"nobody@" + fixture.domain}, 120)}
+	// The first and the last sender of the first batch, and the first sender of the second batch.
 	query.Senders[0], query.Senders[49], query.Senders[50] = fixture.mailboxes[0], fixture.mailboxes[1], fixture.mailboxes[2]
 	env.control(t, http.MethodDelete, "/calls", nil)
 	sent, pages := readTracePages(t, fixture.client, query)
 	if got := messagesPerSender(sent); got[fixture.mailboxes[0]] != 4 || got[fixture.mailboxes[1]] != 6 || got[fixture.mailboxes[2]] != 8 {
 		t.Errorf("the counts are %v, want 4, 6 and 8 for %v", got, fixture.mailboxes)
 	}
+	// Three batches of senders are read in two time ranges.
 	if queries := env.calls(t)[exchange.GetMessageTrace]; pages != 6 || queries != 6 {
-		t.Errorf("%d pages by %d requests, want 6 by 6", pages, queries)
+		t.Errorf("got %d pages by %d requests, want 6 pages by 6 requests", pages, queries)
 	}
 	query.Senders = nil
 	if page, err := fixture.client.Sent(t.Context(), query); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {
@@ -162,48 +165,48 @@ func TestSentReportsRefusedAndLateMessages(t *testing.T) {
 	}
 	env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_ms": 3_600_000})
 	env.control(t, http.MethodPost, "/messages", options{"mailbox": fixture.mailboxes[2], "count": 4})
-	visibleAtFirst, _ := fixture.readTrace(t, now, time.Now().Add(time.Minute))
+	atFirst, _ := fixture.readTrace(t, now, time.Now().Add(time.Minute))
 	env.Advance(t, 61*time.Minute)
-	visibleLater, _ := fixture.readTrace(t, now, time.Now().Add(2*time.Minute))
-	if messagesPerSender(visibleAtFirst)[fixture.mailboxes[2]] != 1 || messagesPerSender(visibleLater)[fixture.mailboxes[2]] != 5 {
-		t.Fatalf("the counts are %v at first and %v later, want 1 and 5 for %s", messagesPerSender(visibleAtFirst), messagesPerSender(visibleLater), fixture.mailboxes[2])
+	later, _ := fixture.readTrace(t, now, time.Now().Add(2*time.Minute))
+	if messagesPerSender(atFirst)[fixture.mailboxes[2]] != 1 || messagesPerSender(later)[fixture.mailboxes[2]] != 5 {
+		t.Fatalf("the counts are %v at first and %v later, want 1 and 5 for %s", messagesPerSender(atFirst), messagesPerSender(later), fixture.mailboxes[2])
 	}
 }
 
-// TestSentIsOneRequest checks that a call sends one request, even if the request fails. A used-up
-// quota is a Throttled outcome.
+// TestSentIsOneRequest checks that a call of Sent sends one request, even if the request fails. It
+// also checks that a used-up quota becomes a Throttled outcome.
 func TestSentIsOneRequest(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
 	now := time.Now()
-	for _, f := range []options{
+	for _, failure := range []options{
 		{"kind": "status", "status": 429}, {"kind": "status", "status": 503}, {"kind": "status", "status": 500}, {"kind": "drop_before"}, nil,
 	} {
 		env.control(t, http.MethodDelete, "/calls", nil)
-		if f != nil {
-			f["operation"], f["times"] = exchange.GetMessageTrace, 1
-			env.injectFault(t, f)
+		if failure != nil {
+			failure["operation"], failure["times"] = exchange.GetMessageTrace, 1
+			env.injectFault(t, failure)
 		}
 		_, err := fixture.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
-		if (err == nil) != (f == nil) || outcome.KindOf(err) == outcome.Refused {
-			t.Errorf("fault %v: %v, want an error only with a fault, and no refusal", f, err)
+		if (err == nil) != (failure == nil) || outcome.KindOf(err) == outcome.Refused {
+			t.Errorf("failure %v: got %v, want an error only with a failure, and no refusal", failure, err)
 		}
 		if got := env.calls(t)[exchange.GetMessageTrace]; got != 1 {
-			t.Errorf("fault %v: %d requests, want 1", f, got)
+			t.Errorf("failure %v: %d requests, want 1", failure, got)
 		}
 	}
 	for _, status := range []int{400, 429} {
 		env.setBehaviour(t, fixture.tenantInfo.GUID, options{"trace_quota": 1, "trace_throttled": status})
 		_, err := fixture.client.Sent(t.Context(), oneSenderQuery(now.Add(-time.Hour), now, ""))
 		expectOutcome(t, err, outcome.Throttled, fault.Code{})
-		if o := new(outcome.Error); !errors.As(err, &o) || o.RetryAfter != time.Minute {
-			t.Errorf("retry after %s, want 1m0s", o.RetryAfter)
+		if retryAfter := outcome.RetryAfter(err); retryAfter != time.Minute {
+			t.Errorf("status %d: the retry delay is %s, want 1m0s", status, retryAfter)
 		}
 	}
 }
 
 // TestSentReadsUnusualRows covers rows that are unusual but valid, and malformed rows. A malformed
-// row must be an error and not an empty trace.
+// row must cause an error and not an empty trace.
 func TestSentReadsUnusualRows(t *testing.T) {
 	fake := newFakePlatform(t)
 	from, to := fake.now.Add(-time.Hour), fake.now
@@ -212,9 +215,9 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	fullPage := strings.Repeat(validRow+",", exchange.TracePage-1) + validRow
 	for name, tc := range map[string]struct {
 		rows, warnings string
-		rowsRead       int
-		hasNext        bool
-		kind           outcome.Kind
+		rowCount       int  // number of rows that Sent returns
+		hasNext        bool // Sent returns a cursor
+		wantKind       outcome.Kind
 	}{
 		"no row":                       {``, ``, 0, false, 0},
 		"a row without a zone":         {validRow, ``, 1, false, 0},
@@ -230,29 +233,31 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	} {
 		fake.answers[exchange.GetMessageTrace] = `{"value":[` + tc.rows + `],"@adminapi.warnings":[` + tc.warnings + `]}`
 		page, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, ""))
-		if len(page.Sent) != tc.rowsRead || (page.Next != "") != tc.hasNext || outcome.KindOf(err) != tc.kind {
-			t.Errorf("%s: %d rows, next %q, %v, want %d rows, next: %v, %s", name, len(page.Sent), page.Next, err, tc.rowsRead, tc.hasNext, tc.kind)
+		if len(page.Sent) != tc.rowCount || (page.Next != "") != tc.hasNext || outcome.KindOf(err) != tc.wantKind {
+			t.Errorf("%s: got %d rows, the cursor %q and %v, want %d rows, a cursor: %v, and the kind %s", name, len(page.Sent), page.Next, err, tc.rowCount, tc.hasNext, tc.wantKind)
 			continue
 		}
 		if page.Next == "" {
 			continue
 		}
-		repeated, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
-		if len(tc.rows) > len(validRow) {
-			expectOutcome(t, err, outcome.Broken, fault.Code{}) // a full page of rows with one time, so the trace cannot advance
-		} else if err != nil || repeated.Next != "" {
-			t.Errorf("%s, next page: %v and next %q, want the end", name, err, repeated.Next)
+		nextPage, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next))
+		if tc.rows == fullPage {
+			expectOutcome(t, err, outcome.Broken, fault.Code{}) // all rows have the same time, so the trace cannot advance
+		} else if err != nil || nextPage.Next != "" {
+			t.Errorf("%s, next page: got %v and the cursor %q, want no error and no cursor", name, err, nextPage.Next)
 		}
 	}
 	fake.answers[exchange.GetMessageTrace] = `{"value":[]}`
+	// The last three cursors are the encoded texts {"s":-1}, {"b":-1} and {"b":1}.
 	for _, cursor := range []string{"x", "!", `{}`, "eyJzIjotMX0", "eyJiIjotMX0", "eyJiIjoxfQ"} {
 		_, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, cursor))
 		expectOutcome(t, err, outcome.Refused, fault.ProviderError)
 	}
 }
 
-// TestSentQueriesTheWholeTimeRange checks that times are UTC without a zone, and that they cover at
-// least the range. The next page must begin exactly where the last page ended.
+// TestSentQueriesTheWholeTimeRange checks that a query has times in UTC without a zone, and that they
+// cover at least the requested range. The query for the next page must end exactly at the last row
+// of the previous page, because the trace is read backwards.
 func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	fake := newFakePlatform(t)
 	zone := time.FixedZone("", 3600)
@@ -263,14 +268,14 @@ func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const head = `{"CmdletInput":{"CmdletName":"Get-MessageTraceV2","Parameters":{"EndDate":`
-	if got, want := fake.bodies[exchange.GetMessageTrace], head+`"2026-11-03T00:00:01","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00"}}}`; got != want {
+	const bodyStart = `{"CmdletInput":{"CmdletName":"Get-MessageTraceV2","Parameters":{"EndDate":`
+	if got, want := fake.bodies[exchange.GetMessageTrace], bodyStart+`"2026-11-03T00:00:01","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00"}}}`; got != want {
 		t.Errorf("sent\n%s, want\n%s", got, want)
 	}
 	if _, err := fake.client.Sent(t.Context(), oneSenderQuery(from, to, page.Next)); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fake.bodies[exchange.GetMessageTrace], head+`"2026-11-02T07:01:22.048","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00","StartingRecipientAddress":"b@b.example"}}}`; got != want {
+	if got, want := fake.bodies[exchange.GetMessageTrace], bodyStart+`"2026-11-02T07:01:22.048","ResultSize":5000,"SenderAddress":["a@a.example"],"StartDate":"2026-11-02T00:00:00","StartingRecipientAddress":"b@b.example"}}}`; got != want {
 		t.Errorf("sent\n%s, want\n%s", got, want)
 	}
 }
