@@ -151,7 +151,7 @@ func (env *throttledEnv) provision(client sdk.MailTenant, name string) error {
 	return nil
 }
 
-// planThrottling makes a host answer 429 to the second and to a later matching call.
+// planThrottling makes a host answer 429 to the second and to the seventh matching call.
 func (env *throttledEnv) planThrottling(method, path string) {
 	env.t.Helper()
 	for _, skip := range []int{1, 6} {

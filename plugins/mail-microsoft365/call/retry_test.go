@@ -17,19 +17,20 @@ import (
 
 var quickRetry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}
 
+// response returns a response with headers, which are names and values in turn.
 func response(status int, headers ...string) call.Response {
-	h := http.Header{}
+	header := http.Header{}
 	for i := 0; i+1 < len(headers); i += 2 {
-		h.Set(headers[i], headers[i+1])
+		header.Set(headers[i], headers[i+1])
 	}
-	return call.Response{Status: status, Header: h}
+	return call.Response{Status: status, Header: header}
 }
 
 func TestRetryRepeatsOnlyWhatTheEffectAllows(t *testing.T) {
 	unreachable := &outcome.Error{Kind: outcome.Down, Cause: call.CauseUnreachable}
 	for name, tc := range map[string]struct {
 		err                      error
-		read, repeatable, create int // number of tries, by effect
+		read, repeatable, create int // number of attempts, by effect
 	}{
 		"throttled":           {call.StatusError(response(429), "x"), 3, 3, 3},
 		"out of service":      {call.StatusError(response(503), "x"), 3, 3, 1},
@@ -49,13 +50,13 @@ func TestRetryRepeatsOnlyWhatTheEffectAllows(t *testing.T) {
 			for effect, want := range map[call.Effect]int{
 				call.Read: tc.read, call.Repeatable: tc.repeatable, call.Create: tc.create,
 			} {
-				tries := 0
+				attempts := 0
 				_, err := call.Retry(t.Context(), quickRetry, effect, func() (int, error) {
-					tries++
+					attempts++
 					return 0, tc.err
 				})
-				if !errors.Is(err, tc.err) || tries != want {
-					t.Fatalf("effect %d: %d tries, want %d (%v)", effect, tries, want, err)
+				if !errors.Is(err, tc.err) || attempts != want {
+					t.Fatalf("effect %d: %d attempts end with %v, want %d attempts and the error %v", effect, attempts, err, want, tc.err)
 				}
 			}
 		})
@@ -66,33 +67,32 @@ func TestRetryReturnsAWaitBeyondTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		began, tries := time.Now(), 0
+		began, attempts := time.Now(), 0
 		_, err := call.Retry(ctx, quickRetry, call.Read, func() (int, error) {
-			tries++
+			attempts++
 			return 0, call.StatusError(response(429, "Retry-After", "60"), "x")
 		})
-		if tries != 1 || time.Since(began) != 0 || outcome.KindOf(err) != outcome.Throttled {
-			t.Fatalf("%d tries in %s end with %v, want one that is throttled at once", tries, time.Since(began), err)
+		if attempts != 1 || time.Since(began) != 0 || outcome.KindOf(err) != outcome.Throttled {
+			t.Fatalf("%d attempts in %s end with %v, want one attempt that is throttled at once", attempts, time.Since(began), err)
 		}
-		var result *outcome.Error
-		if !errors.As(err, &result) || result.RetryAfter != time.Minute {
-			t.Fatalf("got %v, want a wait of one minute", err)
+		if outcome.RetryAfter(err) != time.Minute {
+			t.Fatalf("the retry delay is %s, want 1m0s", outcome.RetryAfter(err))
 		}
 	})
 }
 
 func TestRetryWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tries := 0
+		attempts := 0
 		began := time.Now()
-		got, err := call.Retry(t.Context(), quickRetry, call.Create, func() (int, error) {
-			if tries++; tries == 1 {
-				return 0, call.StatusError(response(429, "Retry-After", "1"), "x")
+		got, err := call.Retry(t.Context(), quickRetry, call.Create, func() (string, error) {
+			if attempts++; attempts == 1 {
+				return "", call.StatusError(response(429, "Retry-After", "1"), "x")
 			}
-			return 7, nil
+			return "answer", nil
 		})
-		if err != nil || got != 7 || time.Since(began) != time.Second {
-			t.Fatalf("got %d, %v after %s, want 7 after one second", got, err, time.Since(began))
+		if err != nil || got != "answer" || time.Since(began) != time.Second {
+			t.Fatalf("got %q, %v after %s, want \"answer\" after one second", got, err, time.Since(began))
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestStatusesBecomeOutcomes(t *testing.T) {
 		500: outcome.Broken, 502: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown,
 	} {
 		if got := outcome.KindOf(call.StatusError(response(status), "x")); got != want {
-			t.Errorf("status %d: %s, want %s", status, got, want)
+			t.Errorf("status %d: got the kind %s, want %s", status, got, want)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestCauseKeepsOnlyCodes(t *testing.T) {
 		{[]string{"graph", "The object x was not found"}, "graph"},
 	} {
 		if got := call.Cause(tc.parts...); got != tc.want {
-			t.Errorf("%q: %q, want %q", tc.parts, got, tc.want)
+			t.Errorf("Cause(%q) is %q, want %q", tc.parts, got, tc.want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestSameHostComparesSchemeAndHost(t *testing.T) {
 		"%zz":                                                   false,
 	} {
 		if got := call.SameHost(base, link); got != want {
-			t.Errorf("SameHost of %q: %v, want %v", link, got, want)
+			t.Errorf("SameHost(%q) is %v, want %v", link, got, want)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestRebaseLinkKeepsTheConfiguredHost(t *testing.T) {
 		"%zz": "",
 	} {
 		if got, _ := call.RebaseLink(base, link, "/v1.0"); got != want {
-			t.Errorf("%s: %q, want %q", link, got, want)
+			t.Errorf("RebaseLink(%q) is %q, want %q", link, got, want)
 		}
 	}
 }

@@ -52,12 +52,14 @@ func newFakeExchange(t *testing.T, handle http.HandlerFunc) exchange.Client {
 	}
 }
 
+// row is the type of the rows in these tests.
 type row struct {
 	Name       exchange.Text
 	Dehydrated exchange.Bool `json:"IsDehydrated"`
 	Changed    exchange.Time `json:"WhenChanged"`
 }
 
+// invoke runs Get-OrganizationConfig with this effect.
 func invoke(t *testing.T, c exchange.Client, effect call.Effect) ([]row, error) {
 	t.Helper()
 	return exchange.Invoke[row](t.Context(), c, exchange.Command{Effect: effect, Cmdlet: exchange.GetOrganizationConfig})
@@ -103,7 +105,7 @@ func TestParametersAreNeverNull(t *testing.T) {
 	c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
 		if string(raw) != `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}` {
-			t.Errorf("sent %s, want empty parameters", raw)
+			t.Errorf("sent %s, want the parameters {}", raw)
 		}
 		_, _ = w.Write([]byte(`{"value":[]}`))
 	})
@@ -113,12 +115,12 @@ func TestParametersAreNeverNull(t *testing.T) {
 }
 
 func TestInvokeReadsRowsInAnyForm(t *testing.T) {
-	yes := exchange.Bool{Set: true, Value: true}
+	isTrue := exchange.Bool{Set: true, Value: true}
 	for body, want := range map[string][]row{
 		`{"@adminapi.warnings":[],"value":[{"Name":"a","IsDehydrated":true,"WhenChanged@data.type":"System.DateTime","WhenChanged":"2026-11-02T08:55:10.0000000+00:00"}]}`: {
-			{"a", yes, exchange.Time{Time: time.Date(2026, 11, 2, 8, 55, 10, 0, time.UTC)}},
+			{"a", isTrue, exchange.Time{Time: time.Date(2026, 11, 2, 8, 55, 10, 0, time.UTC)}},
 		},
-		`{"value":[{"Name":null,"IsDehydrated":"True","WhenChanged":""}]}`: {{"", yes, exchange.Time{}}},
+		`{"value":[{"Name":null,"IsDehydrated":"True","WhenChanged":""}]}`: {{"", isTrue, exchange.Time{}}},
 		`{"value":[{"Name":["x"],"IsDehydrated":null}]}`:                   {{}},
 		`{"value":{"Name":"single"}}`:                                      {{Name: "single"}},
 		`{"value":[{"Name":"a"}],"@adminapi.errors":[]}`:                   {{Name: "a"}},
@@ -148,7 +150,7 @@ func TestInvokeFollowsPagesWithTheServersCookies(t *testing.T) {
 		raw, _ := io.ReadAll(r.Body)
 		bodies, cookies = append(bodies, string(raw)), append(cookies, r.Header.Get("Cookie"))
 		if r.Header.Get("X-CmdletName") == "" {
-			t.Error("a request has no X-CmdletName")
+			t.Error("a request has no header X-CmdletName, want one in each request")
 		}
 		if len(bodies) == 3 {
 			_, _ = w.Write([]byte(`{"value":[{"Name":"c"}]}`))
@@ -172,7 +174,7 @@ func TestInvokeFailsWhenAPageIsMissing(t *testing.T) {
 		"expired link": func(_ http.ResponseWriter, r *http.Request) string {
 			return "http://" + r.Host + r.URL.Path + "?$skiptoken=x"
 		},
-		"another host": func(http.ResponseWriter, *http.Request) string { return "https://evil.example/adminapi" },
+		"link to a different host": func(http.ResponseWriter, *http.Request) string { return "https://evil.example/adminapi" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
@@ -191,14 +193,14 @@ func TestInvokeFailsWhenAPageIsMissing(t *testing.T) {
 	}
 }
 
-// TestInvokePageSendsOneRequest checks that InvokePage does not repeat a failed request, and that a
-// warning or a link to a next page reports further rows.
+// TestInvokePageSendsOneRequest checks that InvokePage does not repeat a failed request. It also
+// checks that mayHaveMore is true if the answer has a warning or a link to a next page.
 func TestInvokePageSendsOneRequest(t *testing.T) {
 	for _, tc := range []struct {
 		status      int
 		body        string
 		mayHaveMore bool
-		failed      bool
+		fails       bool
 	}{
 		{200, `{"value":[{"Name":"a"}]}`, false, false},
 		{200, `{"value":[{"Name":"a"}],"@adminapi.warnings":[]}`, false, false},
@@ -217,37 +219,38 @@ func TestInvokePageSendsOneRequest(t *testing.T) {
 			_, _ = w.Write([]byte(tc.body))
 		})
 		rows, mayHaveMore, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
-		if requests != 1 || (err != nil) != tc.failed || mayHaveMore != tc.mayHaveMore || len(rows) != map[bool]int{false: 1}[tc.failed] {
-			t.Errorf("%d %s: sent %d times, got %v, mayHaveMore %v, %v, want one request, mayHaveMore %v, failed %v", tc.status, tc.body, requests, rows, mayHaveMore, err, tc.mayHaveMore, tc.failed)
+		if requests != 1 || (err != nil) != tc.fails || mayHaveMore != tc.mayHaveMore || (len(rows) == 1) == tc.fails {
+			t.Errorf("%d %s: %d requests, got %v, mayHaveMore %v, %v, want one request, mayHaveMore %v, an error: %v, and otherwise one row",
+				tc.status, tc.body, requests, rows, mayHaveMore, err, tc.mayHaveMore, tc.fails)
 		}
 	}
 }
 
-func TestTextsReadsListsInAnyForm(t *testing.T) {
-	for text, want := range map[string][]string{
+func TestTextsAreReadFromListsInAnyForm(t *testing.T) {
+	for list, want := range map[string][]string{
 		`["a","b"]`: {"a", "b"}, `"a"`: {"a"}, `[]`: nil, `null`: nil, `""`: nil, `["a",null,""]`: {"a"}, `{"x":1}`: nil, `5`: nil,
 	} {
 		var got exchange.Texts
-		if err := json.Unmarshal([]byte(text), &got); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		if err := json.Unmarshal([]byte(list), &got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", list, got, err, want)
 		}
 	}
 }
 
 func TestARefusedTokenIsReplacedOnce(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
-		var sent []string
+		var sentTokens []string
 		c := newFakeExchange(t, func(w http.ResponseWriter, r *http.Request) {
-			sent = append(sent, r.Header.Get("Authorization"))
+			sentTokens = append(sentTokens, r.Header.Get("Authorization"))
 			w.WriteHeader(status)
-			_, _ = w.Write(make([]byte, 4096)) // NUL bytes
+			_, _ = w.Write(make([]byte, 4096)) // Exchange answers 403 with NUL bytes
 		})
 		if _, err := c.Tokens.Token(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		_, err := invoke(t, c, call.Create)
-		if !call.IsDenied(err) || exchange.Status(err) != status || strings.Join(sent, ",") != "Bearer t1,Bearer t2" {
-			t.Fatalf("status %d: %v after %v, want a denial after the tokens t1 and t2", status, err, sent)
+		if !call.IsDenied(err) || exchange.Status(err) != status || strings.Join(sentTokens, ",") != "Bearer t1,Bearer t2" {
+			t.Fatalf("status %d: %v after %v, want a denial after the tokens t1 and t2", status, err, sentTokens)
 		}
 	}
 }

@@ -32,49 +32,52 @@ func errorResponse(dotNetType, text string) string {
 	return string(raw)
 }
 
+// newFailingExchange starts a fake of Exchange that answers each cmdlet with this status and body. It
+// also returns a pointer to the number of requests.
 func newFailingExchange(t *testing.T, status int, body string) (exchange.Client, *int) {
 	t.Helper()
-	sent := 0
+	requests := 0
 	return newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) {
-		sent++
+		requests++
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
-	}), &sent
+	}), &requests
 }
 
 const tasksNamespace = "Microsoft.Exchange.Configuration.Tasks."
 
-// TestExceptionTypesBecomeClasses covers .NET types and texts of each class.
+// TestExceptionTypesBecomeClasses covers the .NET types and the texts that determine the class of a
+// failure.
 func TestExceptionTypesBecomeClasses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dotNetType, text string
-		class            exchange.Class
-		outcome          outcome.Kind
+		wantClass        exchange.Class
+		wantKind         outcome.Kind // of an answer with status 400
 	}{
-		"not found":            {tasksNamespace + "ManagementObjectNotFoundException", "object 'x' couldn't be found on 'y'.", exchange.NotFound, outcome.Refused},
-		"address taken":        {"Microsoft.Exchange.Provisioning.WLCDManagedMemberExistsException", `The proxy address "SMTP:a@b" is already being used by the proxy addresses or LegacyExchangeDN of "x".`, exchange.AddressTaken, outcome.Refused},
-		"address taken, other": {"Microsoft.Exchange.Data.Directory.ProxyAddressExistsException", "x", exchange.AddressTaken, outcome.Refused},
-		"object exists":        {"Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "x", exchange.Exists, outcome.Refused},
-		"name conversion":      {"Microsoft.Exchange.NameConversionException", "x", exchange.Exists, outcome.Refused},
-		"dehydrated":           {tasksNamespace + "InvalidOperationInDehydratedContextException", "x", exchange.Dehydrated, outcome.NotReady},
-		"transformation":       {"Microsoft.Exchange.AdminApi.CommandInvocation.ParameterTransformationException", "x", exchange.BadParameter, outcome.Refused},
-		"unknown parameter":    {"Microsoft.Exchange.AdminApi.CommandInvocation.AmbiguousParameterSetException", "x", exchange.BadParameter, outcome.Refused},
-		"DKIM":                 {"Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config.", exchange.InvalidValue, outcome.Refused},
-		"rules validation":     {"Microsoft.Exchange.RulesValidationException", "x", exchange.LimitReached, outcome.Refused},
-		"too many rules":       {"System.InvalidOperationException", "the maximum number of rules", exchange.LimitReached, outcome.Refused},
-		"rule too large":       {"System.InvalidOperationException", "The rule is too large", exchange.LimitReached, outcome.Refused},
-		"trace quota":          {"System.Exception", "Your recent queries have surpassed the permitted limit, please try again later", exchange.Throttled, outcome.Throttled},
-		"retriable":            {"Microsoft.Exchange.SPRetriableException", "x", exchange.Transient, outcome.Down},
-		"server side":          {"System.Exception", "A server side error has occurred because of which the operation could not be completed. Please try again after some time.", exchange.Transient, outcome.Down},
-		"proxy not available":  {"Microsoft.Exchange.CmdletProxyNotAvailableFailure", "x", exchange.Transient, outcome.Down},
-		"server busy":          {"Microsoft.Exchange.ServerBusyException", "x", exchange.Transient, outcome.Down},
-		"transient":            {"Microsoft.Exchange.Data.Directory.TransientException", "x", exchange.Transient, outcome.Down},
-		"AD transient":         {"Microsoft.Exchange.Data.Directory.ADTransientException", "x", exchange.Transient, outcome.Down},
-		"back-end":             {"Microsoft.Exchange.BackendCommunicationException", "x", exchange.Transient, outcome.Down},
-		"accepted domain":      {"System.Exception", "The domain 'x' isn\u2019t an accepted domain.", exchange.NotAccepted, outcome.Refused},
-		"curly apostrophe":     {"System.Exception", "the object couldn\u2019t be found", exchange.NotFound, outcome.Refused},
-		"type before text":     {tasksNamespace + "ManagementObjectNotFoundException", "already exists", exchange.NotFound, outcome.Refused},
-		"unknown type":         {"Contoso.SomethingElse", "x", exchange.Unknown, outcome.Refused},
+		"not found":                          {tasksNamespace + "ManagementObjectNotFoundException", "object 'x' couldn't be found on 'y'.", exchange.NotFound, outcome.Refused},
+		"address taken":                      {"Microsoft.Exchange.Provisioning.WLCDManagedMemberExistsException", `The proxy address "SMTP:a@b" is already being used by the proxy addresses or LegacyExchangeDN of "x".`, exchange.AddressTaken, outcome.Refused},
+		"address taken, by a different type": {"Microsoft.Exchange.Data.Directory.ProxyAddressExistsException", "x", exchange.AddressTaken, outcome.Refused},
+		"object exists":                      {"Microsoft.Exchange.Data.Directory.ADObjectAlreadyExistsException", "x", exchange.Exists, outcome.Refused},
+		"name conversion":                    {"Microsoft.Exchange.NameConversionException", "x", exchange.Exists, outcome.Refused},
+		"dehydrated":                         {tasksNamespace + "InvalidOperationInDehydratedContextException", "x", exchange.Dehydrated, outcome.NotReady},
+		"transformation":                     {"Microsoft.Exchange.AdminApi.CommandInvocation.ParameterTransformationException", "x", exchange.BadParameter, outcome.Refused},
+		"unknown parameter":                  {"Microsoft.Exchange.AdminApi.CommandInvocation.AmbiguousParameterSetException", "x", exchange.BadParameter, outcome.Refused},
+		"DKIM":                               {"Microsoft.Exchange.Management.Tasks.ValidationException", "CNAME record does not exist for this config.", exchange.InvalidValue, outcome.Refused},
+		"rules validation":                   {"Microsoft.Exchange.RulesValidationException", "x", exchange.LimitReached, outcome.Refused},
+		"too many rules":                     {"System.InvalidOperationException", "the maximum number of rules", exchange.LimitReached, outcome.Refused},
+		"rule too large":                     {"System.InvalidOperationException", "The rule is too large", exchange.LimitReached, outcome.Refused},
+		"trace quota":                        {"System.Exception", "Your recent queries have surpassed the permitted limit, please try again later", exchange.Throttled, outcome.Throttled},
+		"retriable":                          {"Microsoft.Exchange.SPRetriableException", "x", exchange.Transient, outcome.Down},
+		"server side":                        {"System.Exception", "A server side error has occurred because of which the operation could not be completed. Please try again after some time.", exchange.Transient, outcome.Down},
+		"proxy not available":                {"Microsoft.Exchange.CmdletProxyNotAvailableFailure", "x", exchange.Transient, outcome.Down},
+		"server busy":                        {"Microsoft.Exchange.ServerBusyException", "x", exchange.Transient, outcome.Down},
+		"transient":                          {"Microsoft.Exchange.Data.Directory.TransientException", "x", exchange.Transient, outcome.Down},
+		"AD transient":                       {"Microsoft.Exchange.Data.Directory.ADTransientException", "x", exchange.Transient, outcome.Down},
+		"back-end":                           {"Microsoft.Exchange.BackendCommunicationException", "x", exchange.Transient, outcome.Down},
+		"accepted domain":                    {"System.Exception", "The domain 'x' isn\u2019t an accepted domain.", exchange.NotAccepted, outcome.Refused},
+		"curly apostrophe":                   {"System.Exception", "the object couldn\u2019t be found", exchange.NotFound, outcome.Refused},
+		"type before text":                   {tasksNamespace + "ManagementObjectNotFoundException", "already exists", exchange.NotFound, outcome.Refused},
+		"unknown type":                       {"Contoso.SomethingElse", "x", exchange.Unknown, outcome.Refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, body := range map[string]string{
@@ -85,21 +88,21 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 			} {
 				c, _ := newFailingExchange(t, http.StatusBadRequest, body)
 				_, err := invoke(t, c, call.Create)
-				if !exchange.Is(err, tc.class) || outcome.KindOf(err) != tc.outcome {
-					t.Errorf("%s: got %v, want the class %v and %s", form, err, tc.class, tc.outcome)
+				if !exchange.Is(err, tc.wantClass) || outcome.KindOf(err) != tc.wantKind {
+					t.Errorf("%s: got %v, want the class %v and the kind %s", form, err, tc.wantClass, tc.wantKind)
 				}
 				if strings.ContainsAny(err.Error(), `'"`) {
-					t.Errorf("%s: the error quotes the platform: %v", form, err)
+					t.Errorf("%s: got the error %v, want one without a text of the platform", form, err)
 				}
 			}
 			reported, _ := json.Marshal(map[string]any{"value": []any{}, "@adminapi.errors": []string{"|" + tc.dotNetType + "|" + tc.text}})
 			c, _ := newFailingExchange(t, http.StatusOK, string(reported))
-			want := tc.outcome
-			if want == outcome.Refused {
-				want = outcome.Broken // the command may have had an effect, because the status is 200
+			wantKind := tc.wantKind
+			if wantKind == outcome.Refused {
+				wantKind = outcome.Broken // the command may have had an effect, because the status is 200
 			}
-			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tc.class) || outcome.KindOf(err) != want {
-				t.Errorf("reported with 200: got %v, want the class %v and %s", err, tc.class, want)
+			if _, err := invoke(t, c, call.Create); !exchange.Is(err, tc.wantClass) || outcome.KindOf(err) != wantKind {
+				t.Errorf("reported with 200: got %v, want the class %v and the kind %s", err, tc.wantClass, wantKind)
 			}
 		})
 	}
@@ -111,9 +114,9 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status       int
 		body         string
-		want         outcome.Kind
-		code         fault.Code
-		read, create int // number of requests
+		wantKind     outcome.Kind
+		wantCode     fault.Code
+		read, create int // number of requests, by effect
 	}{
 		"401, empty":            {401, "", outcome.Refused, fault.AccessDenied, 1, 1},
 		"401, JSON":             {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
@@ -134,10 +137,10 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for effect, want := range map[call.Effect]int{call.Read: tc.read, call.Create: tc.create} {
-				c, sent := newFailingExchange(t, tc.status, tc.body)
+				c, requests := newFailingExchange(t, tc.status, tc.body)
 				_, err := invoke(t, c, effect)
-				if outcome.KindOf(err) != tc.want || !errors.Is(err, tc.code) || *sent != want {
-					t.Errorf("effect %d: sent %d times, want %d; got %v, want %s %s", effect, *sent, want, err, tc.want, tc.code.Name)
+				if outcome.KindOf(err) != tc.wantKind || !errors.Is(err, tc.wantCode) || *requests != want {
+					t.Errorf("effect %d: %d requests, want %d; got %v, want %s %s", effect, *requests, want, err, tc.wantKind, tc.wantCode.Name)
 				}
 			}
 		})
@@ -145,10 +148,10 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 }
 
 func TestReportedErrorsInAnyFormAreFailures(t *testing.T) {
-	for _, errs := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`, `"x"`, `{"a":1}`} {
-		c, _ := newFailingExchange(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+errs+`}`)
+	for _, reported := range []string{`["something went wrong"]`, `[{"Message":"x"}]`, `[7]`, `["",""]`, `"x"`, `{"a":1}`} {
+		c, _ := newFailingExchange(t, http.StatusOK, `{"value":[{"Name":"a"}],"@adminapi.errors":`+reported+`}`)
 		if got, err := invoke(t, c, call.Create); outcome.KindOf(err) != outcome.Broken || got != nil {
-			t.Errorf("%s: %v, %v, want broken without rows", errs, got, err)
+			t.Errorf("%s: got %v, %v, want broken without rows", reported, got, err)
 		}
 	}
 }

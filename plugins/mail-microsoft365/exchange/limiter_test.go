@@ -27,7 +27,7 @@ func TestLimiterAllowsThreeCallsAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := limiter.Acquire(ctx); outcome.KindOf(err) != outcome.Throttled {
-		t.Fatalf("a fourth call: %v, want throttled", err)
+		t.Fatalf("a fourth concurrent call: got %v, want throttled", err)
 	}
 	releases[0]()
 	if _, err := limiter.Acquire(t.Context()); err != nil {
@@ -35,8 +35,8 @@ func TestLimiterAllowsThreeCallsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLimiterThrottlesACallThatCannotMeetItsDeadline checks a call beyond the burst. Its deadline
-// passes before the pace allows the call.
+// TestLimiterThrottlesACallThatCannotMeetItsDeadline checks a call after the burst is used up. The
+// pace allows the call after a second, which is later than its deadline.
 func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := new(Limiters).For("c", "t", 1)
@@ -54,7 +54,7 @@ func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
 			t.Fatalf("a call beyond the burst returned %v after %s, want throttled at once", err, time.Since(began))
 		}
 		if len(limiter.slots) != 0 {
-			t.Fatal("the throttled call still holds a slot")
+			t.Fatalf("%d slots are in use after the throttled call, want 0", len(limiter.slots))
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestEachTenantHasItsOwnLimiter(t *testing.T) {
 	var limiters Limiters
 	limiter := limiters.For("c", "t1", 1)
 	if limiter == limiters.For("c", "t2", 1) || limiter != limiters.For("c", "t1", 1) {
-		t.Fatal("two tenants share a limiter, or one tenant has two")
+		t.Fatal("two tenants share a limiter, or one tenant has two limiters")
 	}
 }
 
@@ -90,7 +90,7 @@ func TestIdleLimitersAreRemoved(t *testing.T) {
 	for n := range sweepThreshold {
 		limiters.For("c", tenant.GUID(strconv.Itoa(n)), 1)
 	}
-	if len(limiters.byKey) > 10 || limiters.For("c", "busy", 1) != busy {
-		t.Fatalf("%d limiters are kept, want at most 10, among them the busy one", len(limiters.byKey))
+	if len(limiters.byKey) != 2 || limiters.For("c", "busy", 1) != busy {
+		t.Fatalf("%d limiters are kept, want the busy limiter and the newest limiter", len(limiters.byKey))
 	}
 }

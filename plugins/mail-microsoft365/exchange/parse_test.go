@@ -53,10 +53,10 @@ func FuzzFailure(f *testing.F) {
 		}
 		var result *outcome.Error
 		if !errors.As(err, &result) || result.Kind == 0 || (result.Kind == outcome.Refused && result.Code.Name == "") {
-			t.Fatalf("got %v, want an outcome, and a code if it is refused", err)
+			t.Fatalf("got %v, want an outcome, and an error code if the kind is Refused", err)
 		}
 		if strings.ContainsAny(result.Cause, "\x00\n<>\"'@|") || strings.ContainsAny(result.Detail, "\x00\n<>\"@|") {
-			t.Fatalf("the cause %q or the detail %q contains text of the response", result.Cause, result.Detail)
+			t.Fatalf("the cause %q or the detail %q contains text of the response, want only codes", result.Cause, result.Detail)
 		}
 	})
 }

@@ -17,12 +17,12 @@ import (
 // TestErrorResponsesBecomeOutcomes covers errors of Graph, and answers that are not from Graph.
 func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 	for name, tc := range map[string]struct {
-		status int
-		body   string
-		kind   outcome.Kind
-		code   fault.Code
-		cause  string
-		sent   int // number of requests for one read
+		status   int
+		body     string
+		kind     outcome.Kind
+		code     fault.Code
+		cause    string
+		requests int // number of requests for one read
 	}{
 		"bad request":                {400, `{"error":{"code":"Request_BadRequest","message":"m"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest Request_BadRequest", 1},
 		"bad filter":                 {400, `{"error":{"code":"Request_UnsupportedQuery"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest Request_UnsupportedQuery", 1},
@@ -47,9 +47,9 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 		"an address as code":         {400, `{"error":{"code":"anna@customer.example"}}`, outcome.Refused, fault.ProviderError, "graph BadRequest", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent := 0
+			requests := 0
 			c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) {
-				sent++
+				requests++
 				w.WriteHeader(tc.status)
 				_, _ = w.Write([]byte(tc.body))
 			})
@@ -62,8 +62,8 @@ func TestErrorResponsesBecomeOutcomes(t *testing.T) {
 			if !errors.As(err, &result) || result.Kind != tc.kind || !errors.Is(err, tc.code) || result.Cause != tc.cause {
 				t.Fatalf("got %v (cause %q), want %s %s (cause %q)", err, result.Cause, tc.kind, tc.code.Name, tc.cause)
 			}
-			if sent != tc.sent {
-				t.Fatalf("sent %d times, want %d", sent, tc.sent)
+			if requests != tc.requests {
+				t.Fatalf("%d requests, want %d", requests, tc.requests)
 			}
 		})
 	}

@@ -46,6 +46,7 @@ func newFakeGraph(t *testing.T, handle http.HandlerFunc) graph.Client {
 	}
 }
 
+// thing is the type of the objects in these tests.
 type thing struct {
 	ID string `json:"id"`
 }
@@ -118,18 +119,18 @@ func TestRequestsHaveMethodPathTokenAndBody(t *testing.T) {
 }
 
 func TestWriteAcceptsResponsesWithAndWithoutABody(t *testing.T) {
-	for _, answer := range []struct {
+	for _, tc := range []struct {
 		status int
 		body   string
 		want   thing
 	}{{204, "", thing{}}, {200, `{"id":"a"}`, thing{"a"}}, {201, `{"id":"a","new":[1]}`, thing{"a"}}, {202, "", thing{}}, {200, "<html>", thing{}}} {
 		c := newFakeGraph(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(answer.status)
-			_, _ = w.Write([]byte(answer.body))
+			w.WriteHeader(tc.status)
+			_, _ = w.Write([]byte(tc.body))
 		})
 		got, err := graph.Write[thing](t.Context(), c, call.Repeatable, "PATCH", things, struct{}{})
-		if err != nil || got != answer.want {
-			t.Errorf("%d %q: %v, %v, want %v", answer.status, answer.body, got, err, answer.want)
+		if err != nil || got != tc.want {
+			t.Errorf("%d %q: %v, %v, want %v", tc.status, tc.body, got, err, tc.want)
 		}
 	}
 }
@@ -139,8 +140,8 @@ func TestListFollowsPages(t *testing.T) {
 		next func(self string) string
 		want outcome.Kind
 	}{
-		"opaque link on the same host": {func(self string) string { return self + "/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
-		"the public host":              {func(string) string { return "https://graph.microsoft.com/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
+		"an opaque link to the same host": {func(self string) string { return self + "/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
+		"the public host":                 {func(string) string { return "https://graph.microsoft.com/v1.0/things?$skiptoken=RFNw%2BdAI" }, 0},
 		"a different name of the host": {func(self string) string {
 			return strings.Replace(self, "127.0.0.1", "localhost", 1) + "/v1.0/things?$skiptoken=RFNw%2BdAI"
 		}, 0},
@@ -158,7 +159,7 @@ func TestListFollowsPages(t *testing.T) {
 			})
 			got, err := graph.List[thing](t.Context(), c, things, "")
 			if outcome.KindOf(err) != tc.want || (err == nil && !cmp.Equal(got, []thing{{"a"}, {"b"}})) {
-				t.Fatalf("got %v, %v, want both things or the outcome %s", got, err, tc.want)
+				t.Fatalf("got %v, %v, want the things a and b, or the outcome %s", got, err, tc.want)
 			}
 		})
 	}
@@ -178,10 +179,10 @@ func TestListAcceptsEmptyAndRefusesMalformedCollections(t *testing.T) {
 }
 
 func TestARefusedTokenIsReplaced(t *testing.T) {
-	var sent []string
+	var sentTokens []string
 	c := newFakeGraph(t, func(w http.ResponseWriter, r *http.Request) {
-		sent = append(sent, r.Header.Get("Authorization"))
-		if len(sent) == 1 {
+		sentTokens = append(sentTokens, r.Header.Get("Authorization"))
+		if len(sentTokens) == 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -192,7 +193,7 @@ func TestARefusedTokenIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := graph.Get[thing](t.Context(), c, things, "")
-	if err != nil || got.ID != "a" || !cmp.Equal(sent, []string{"Bearer t1", "Bearer t2"}) {
-		t.Fatalf("got %v, %v after %v, want the thing a after the tokens t1 and t2", got, err, sent)
+	if err != nil || got.ID != "a" || !cmp.Equal(sentTokens, []string{"Bearer t1", "Bearer t2"}) {
+		t.Fatalf("got %v, %v after %v, want the thing a after the tokens t1 and t2", got, err, sentTokens)
 	}
 }

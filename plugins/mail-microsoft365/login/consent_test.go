@@ -13,20 +13,20 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
+func TestParseConsentCallbackAcceptsOnlyAGrantedConsent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		query string
 		want  tenant.GUID
-		code  error
-		cause string
+		code  error  // nil if the consent was granted
+		cause string // cause of the refusal, "" if it has none
 	}{
 		"granted":                         {"admin_consent=True&tenant=" + string(guid) + "&scope=x&state=s", guid, nil, ""},
 		"upper case":                      {"admin_consent=True&tenant=" + strings.ToUpper(string(guid)), guid, nil, ""},
 		"without the flag":                {"tenant=" + string(guid), guid, nil, ""},
 		"flag false":                      {"admin_consent=False&tenant=" + string(guid), "", fault.ConsentDeclined, "login"},
 		"flag with an error":              {"admin_consent=True&error=consent_required&error_description=AADSTS65004%3A+x&tenant=" + string(guid), "", fault.ConsentDeclined, "AADSTS65004"},
-		"cancelled, v1":                   {"error=permission_denied&error_description=The+admin+canceled+the+request", "", fault.ConsentDeclined, "login permission_denied"},
-		"cancelled":                       {"error=access_denied&error_subcode=cancel", "", fault.ConsentDeclined, "login access_denied"},
+		"cancelled, permission_denied":    {"error=permission_denied&error_description=The+admin+canceled+the+request", "", fault.ConsentDeclined, "login permission_denied"},
+		"cancelled, access_denied":        {"error=access_denied&error_subcode=cancel", "", fault.ConsentDeclined, "login access_denied"},
 		"invalid client":                  {"error=invalid_client", "", fault.ConsentDeclined, "login invalid_client"},
 		"server error":                    {"error=server_error", "", fault.ConsentDeclined, "login server_error"},
 		"out of service":                  {"error=temporarily_unavailable", "", fault.ConsentDeclined, "login temporarily_unavailable"},
@@ -41,7 +41,7 @@ func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
 		"zero GUID":                       {"admin_consent=True&tenant=00000000-0000-0000-0000-000000000000", "", fault.InvalidRequest, ""},
 		"personal accounts":               {"admin_consent=True&tenant=" + string(consumers), "", fault.InvalidRequest, ""},
 		"two tenants":                     {"admin_consent=True&tenant=" + string(guid) + "&tenant=" + string(guid), "", fault.InvalidRequest, ""},
-		"bad escape":                      {"%zz", "", fault.InvalidRequest, ""},
+		"invalid escape":                  {"%zz", "", fault.InvalidRequest, ""},
 		"too long":                        {"admin_consent=True&tenant=" + string(guid) + "&x=" + strings.Repeat("x", 20<<10), "", fault.InvalidRequest, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestParseConsentCallbackRefusesFailedAndMalformedCallbacks(t *testing.T) {
 			}
 			var result *outcome.Error
 			if errors.As(err, &result) && result.Cause != tc.cause {
-				t.Fatalf("cause %q, want %q", result.Cause, tc.cause)
+				t.Fatalf("the cause is %q, want %q", result.Cause, tc.cause)
 			}
 		})
 	}
@@ -65,11 +65,11 @@ func FuzzParseConsentCallback(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		id, err := ParseConsentCallback(query)
 		if (id == "") == (err == nil) {
-			t.Fatalf("got %q and %v, want a tenant or an error", id, err)
+			t.Fatalf("got %q and %v, want either a tenant or an error", id, err)
 		}
 		if err == nil {
-			q, parseErr := url.ParseQuery(query)
-			if parseErr != nil || q.Has("error") || !strings.EqualFold(strings.Trim(q.Get("tenant"), "{}"), string(id)) {
+			parameters, parseErr := url.ParseQuery(query)
+			if parseErr != nil || parameters.Has("error") || !strings.EqualFold(strings.Trim(parameters.Get("tenant"), "{}"), string(id)) {
 				t.Fatalf("the query %q gives the tenant %s, want the tenant in the query, or an error", query, id)
 			}
 			return

@@ -23,6 +23,7 @@ func (l *fakeLogin) issueIDToken(claims map[string]any) {
 	}
 }
 
+// redeemCode redeems a code for the ID token and returns the error.
 func (l *fakeLogin) redeemCode() error {
 	l.t.Helper()
 	_, err := l.host().RedeemCode(l.t.Context(), l.signIn(), secret.New("c0de"))
@@ -30,22 +31,22 @@ func (l *fakeLogin) redeemCode() error {
 }
 
 func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
-	const other = publishedURL + "/11111111-6a0e-4a55-8f0e-0c2f5b6a9d11/v2.0"
+	const foreignIssuer = publishedURL + "/11111111-6a0e-4a55-8f0e-0c2f5b6a9d11/v2.0"
 	for name, tc := range map[string]struct {
-		document, token string // issuers, "" for the issuer at the configured host
-		documentStatus  int
-		want            outcome.Kind // 0: the sign-in succeeds
+		documentIssuer, tokenIssuer string // "" for the issuer at the configured host
+		documentStatus              int
+		want                        outcome.Kind // 0 if the sign-in succeeds
 	}{
 		"the issuer at the configured host":                 {"", "", 200, 0},
 		"the public issuer":                                 {publishedIssuer, publishedIssuer, 200, 0},
 		"a public document, a token of the configured host": {publishedIssuer, "", 200, outcome.Refused},
 		"a document of the configured host, a public token": {"", publishedIssuer, 200, outcome.Refused},
-		"the public issuer of a different tenant":           {other, other, 200, outcome.Refused},
+		"the public issuer of a different tenant":           {foreignIssuer, foreignIssuer, 200, outcome.Refused},
 		"an issuer template":                                {publishedURL + "/{tenantid}/v2.0", publishedIssuer, 200, outcome.Refused},
-		"another host":                                      {"https://evil.example/" + string(guid) + "/v2.0", "", 200, outcome.Refused},
+		"the issuer of a different host":                    {"https://evil.example/" + string(guid) + "/v2.0", "", 200, outcome.Refused},
 		"no document":                                       {"", "", 404, 0},
 		"no document, the public issuer":                    {"", publishedIssuer, 400, 0},
-		"no document, a different tenant":                   {"", other, 404, outcome.Refused},
+		"no document, a different tenant":                   {"", foreignIssuer, 404, outcome.Refused},
 		"no document, host out of service":                  {"", "", 503, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,12 +54,12 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 			if fake.documentStatus = tc.documentStatus; fake.documentStatus != http.StatusOK {
 				fake.document = map[string]any{"error": "not_found"}
 			}
-			if tc.document != "" {
-				fake.document["issuer"] = tc.document
+			if tc.documentIssuer != "" {
+				fake.document["issuer"] = tc.documentIssuer
 			}
 			claims := map[string]any{}
-			if tc.token != "" {
-				claims["iss"] = tc.token
+			if tc.tokenIssuer != "" {
+				claims["iss"] = tc.tokenIssuer
 			}
 			fake.issueIDToken(claims)
 			if err := fake.redeemCode(); outcome.KindOf(err) != tc.want || (err != nil) != (tc.want != 0) {
@@ -68,20 +69,21 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 	}
 }
 
-// The plugin sends codes and credentials only to the configured host, and gets keys only from it,
-// whatever URLs the document contains.
+// The plugin sends codes and credentials only to the configured host, and gets keys only from this
+// host, whatever URLs the discovery document contains.
 func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
+	const noEndpoints, longerName = "none", "longer" // special values of host
 	for name, host := range map[string]string{
-		"published host": publishedURL, "different host": "https://evil.example", "longer host name": "", "no endpoints": "-",
+		"published host": publishedURL, "different host": "https://evil.example", "longer host name": longerName, "no endpoints": noEndpoints,
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
-			if name == "longer host name" {
+			if host == longerName {
 				host = strings.Replace(fake.url, "127.0.0.1", "127.0.0.1.evil.example", 1)
 			}
 			for _, endpoint := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {
 				fake.document[endpoint] = strings.Replace(fake.document[endpoint].(string), fake.url, host, 1)
-				if host == "-" {
+				if host == noEndpoints {
 					delete(fake.document, endpoint)
 				}
 			}
@@ -98,7 +100,7 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 }
 
 // TestATenantOfADifferentCloudIsRefused checks a tenant whose issuer is at the login host of a
-// different national cloud. The administrator gets provider_error. A refusal does not count as a
+// different national cloud. The outcome must be a refusal, because a refusal does not count as a
 // failure of the configured login host.
 func TestATenantOfADifferentCloudIsRefused(t *testing.T) {
 	fake := newFakeLogin(t)
@@ -111,9 +113,9 @@ func TestATenantOfADifferentCloudIsRefused(t *testing.T) {
 
 func TestAnUnknownTenantInvalidatesTheConnectLink(t *testing.T) {
 	fake := newFakeLogin(t)
-	s := fake.signIn()
-	s.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	_, err := fake.host().SignInURL(t.Context(), s)
+	signIn := fake.signIn()
+	signIn.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
+	_, err := fake.host().SignInURL(t.Context(), signIn)
 	if !errors.Is(err, fault.ConnectLinkInvalid) {
 		t.Fatalf("got %v, want connect_link_invalid", err)
 	}

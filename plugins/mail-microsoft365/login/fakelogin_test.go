@@ -27,21 +27,21 @@ const guid tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
 const clientID = "5f1c2b7e-0000-4c1d-9a2b-111122223333"
 
-// fakeLogin is a login host whose answers the test sets.
+// fakeLogin is a login host whose answers a test can change.
 type fakeLogin struct {
 	t              *testing.T
 	url            string
-	key            *rsa.PrivateKey // signs ID tokens
-	keyID          string
-	published      *rsa.PrivateKey // the key that the host publishes
-	publishedID    string
+	key            *rsa.PrivateKey             // signs ID tokens
+	keyID          string                      // key id in the header of ID tokens
+	published      *rsa.PrivateKey             // the key that the host publishes
+	publishedID    string                      // key id of the published key
 	document       map[string]any              // the discovery document
 	documentStatus int                         // status of the discovery document
 	jwks           []any                       // further published keys, listed first
 	keyRequests    int                         // number of requests for the keys
 	answer         func(url.Values) (int, any) // answers the token endpoint
-	forms          []url.Values
-	header         http.Header
+	forms          []url.Values                // the requests to the token endpoint
+	header         http.Header                 // headers of the last request to the token endpoint
 }
 
 func newKey() *rsa.PrivateKey {
@@ -100,6 +100,7 @@ func (l *fakeLogin) reply(w http.ResponseWriter, status int, body any) {
 	}
 }
 
+// host returns a client of the fake with no cached keys.
 func (l *fakeLogin) host() Host {
 	return Host{
 		URL: l.url, HTTP: call.NewHTTPClient(), Retry: call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}, Now: time.Now,

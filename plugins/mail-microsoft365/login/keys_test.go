@@ -12,23 +12,24 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// A key that cannot be read, or a member that is not needed, must not prevent a sign-in.
+// The key document contains two keys. The first key cannot be used, or has an invalid member that the
+// plugin does not need. The second key has signed the ID token.
 func TestUnusableKeysDoNotPreventASignIn(t *testing.T) {
-	key := func(member string, value any) map[string]any {
-		k := map[string]any{"kty": "RSA", "use": "sig", "kid": "other", "n": encodeBase64URL(sharedKey().N.Bytes()), "e": "AQAB"}
-		k[member] = value
-		return k
+	keyWith := func(member string, value any) map[string]any {
+		key := map[string]any{"kty": "RSA", "use": "sig", "kid": "first", "n": encodeBase64URL(sharedKey().N.Bytes()), "e": "AQAB"}
+		key[member] = value
+		return key
 	}
-	for name, k := range map[string]any{
-		"a short x5t": key("x5t", "k1"), "x5t is not text": key("x5t", 7), "x5c has no certificates": key("x5c", []string{"AAAA"}),
-		"x5c is not a list": key("x5c", "AAAA"), "x5t#S256": key("x5t#S256", "?"), "x5u": key("x5u", "::"), "key_ops": key("key_ops", 1),
-		"issuer": key("issuer", publishedURL+"/{tenantid}/v2.0"), "a different key type": key("kty", "EC"), "an unknown key type": key("kty", "ML-DSA"),
-		"no modulus": key("n", ""), "invalid modulus": key("n", "*"), "a short key": key("n", "AQAB"), "an even exponent": key("e", "AQAA"),
-		"a large exponent": key("e", "AQABAQAB"), "for encryption": key("use", "enc"), "null": nil, "a string": "x", "an empty object": map[string]any{},
+	for name, firstKey := range map[string]any{
+		"a short x5t": keyWith("x5t", "k1"), "x5t is not text": keyWith("x5t", 7), "x5c has no certificates": keyWith("x5c", []string{"AAAA"}),
+		"x5c is not a list": keyWith("x5c", "AAAA"), "x5t#S256": keyWith("x5t#S256", "?"), "x5u": keyWith("x5u", "::"), "key_ops": keyWith("key_ops", 1),
+		"issuer": keyWith("issuer", publishedURL+"/{tenantid}/v2.0"), "a different key type": keyWith("kty", "EC"), "an unknown key type": keyWith("kty", "ML-DSA"),
+		"no modulus": keyWith("n", ""), "invalid modulus": keyWith("n", "*"), "a short key": keyWith("n", "AQAB"), "an even exponent": keyWith("e", "AQAA"),
+		"a large exponent": keyWith("e", "AQABAQAB"), "for encryption": keyWith("use", "enc"), "null": nil, "a string": "x", "an empty object": map[string]any{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newFakeLogin(t)
-			fake.jwks = []any{k}
+			fake.jwks = []any{firstKey}
 			fake.issueIDToken(nil)
 			if err := fake.redeemCode(); err != nil {
 				t.Fatal(err)
@@ -37,6 +38,8 @@ func TestUnusableKeysDoNotPreventASignIn(t *testing.T) {
 	}
 }
 
+// TestUnusedMembersOfTheSigningKeyAreIgnored gives the signing key invalid members that the plugin
+// does not need. The key that the fake adds to the document is a different key with the same id.
 func TestUnusedMembersOfTheSigningKeyAreIgnored(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.jwks = []any{map[string]any{
@@ -61,12 +64,12 @@ func TestDamagedKeysAreNotUsed(t *testing.T) {
 
 func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 	fake := newFakeLogin(t)
-	h, now := fake.host(), time.Now()
-	h.Now = func() time.Time { return now }
+	host, now := fake.host(), time.Now()
+	host.Now = func() time.Time { return now }
 	fake.issueIDToken(nil)
 	expectSignIn := func(wantKeyRequests int, want error) {
 		t.Helper()
-		_, err := h.RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
+		_, err := host.RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 		if !errors.Is(err, want) || fake.keyRequests != wantKeyRequests {
 			t.Fatalf("got %v after %d requests for the keys, want %v after %d", err, fake.keyRequests, want, wantKeyRequests)
 		}
@@ -84,7 +87,7 @@ func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 	for range 3 {
 		expectSignIn(3, fault.ConnectLinkInvalid)
 	}
-	// After keySetLifetime, the keys are read again.
+	// After keySetLifetime, the plugin reads the keys again although it knows the key id.
 	fake.key, fake.keyID = fake.published, "k2"
 	now = now.Add(keySetLifetime)
 	expectSignIn(4, nil)

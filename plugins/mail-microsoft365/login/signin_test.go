@@ -68,42 +68,42 @@ func TestRedeemCodeReturnsThePersonInTheToken(t *testing.T) {
 	if !cmp.Equal(got, want) {
 		t.Fatalf("the person (-want +got):\n%s", cmp.Diff(want, got))
 	}
-	form := url.Values{
+	wantForm := url.Values{
 		"grant_type": {"authorization_code"}, "code": {"c0de"}, "redirect_uri": {fake.signIn().Redirect},
 		"code_verifier": {fake.signIn().Verifier.Reveal()}, "client_id": {clientID}, "client_secret": {"s3cret"},
 	}
-	if len(fake.forms) != 1 || !cmp.Equal(fake.forms[0], form) {
-		t.Fatalf("the sent forms (-want +got):\n%s", cmp.Diff([]url.Values{form}, fake.forms))
+	if len(fake.forms) != 1 || !cmp.Equal(fake.forms[0], wantForm) {
+		t.Fatalf("the sent forms (-want +got):\n%s", cmp.Diff([]url.Values{wantForm}, fake.forms))
 	}
 }
 
 func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 	now := time.Now()
-	unix := func(d time.Duration) int64 { return now.Add(d).Unix() }
-	sts := "https://sts.windows.net/"
+	secondsAfterNow := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	const idpPrefix = "https://sts.windows.net/"
 	for name, tc := range map[string]struct {
 		claims map[string]any
-		want   error // nil: the token is accepted
+		want   error // nil if the token is accepted
 	}{
 		"as issued":                     {nil, nil},
-		"other audience":                {map[string]any{"aud": "11111111-0000-4c1d-9a2b-111122223333"}, fault.ConnectLinkInvalid},
+		"different audience":            {map[string]any{"aud": "11111111-0000-4c1d-9a2b-111122223333"}, fault.ConnectLinkInvalid},
 		"several audiences":             {map[string]any{"aud": []string{"other", clientID}}, nil},
-		"other issuer":                  {map[string]any{"iss": "https://evil.example/v2.0"}, fault.ConnectLinkInvalid},
-		"other tenant":                  {map[string]any{"tid": "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"}, fault.ConnectLinkInvalid},
+		"different issuer":              {map[string]any{"iss": "https://evil.example/v2.0"}, fault.ConnectLinkInvalid},
+		"different tenant":              {map[string]any{"tid": "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"}, fault.ConnectLinkInvalid},
 		"tenant in upper case":          {map[string]any{"tid": strings.ToUpper(string(guid))}, nil},
 		"no tenant":                     {map[string]any{"tid": nil}, fault.ConnectLinkInvalid},
 		"personal account":              {map[string]any{"tid": string(consumers)}, fault.ConnectLinkInvalid},
-		"other nonce":                   {map[string]any{"nonce": "other"}, fault.ConnectLinkInvalid},
+		"different nonce":               {map[string]any{"nonce": "other"}, fault.ConnectLinkInvalid},
 		"no nonce":                      {map[string]any{"nonce": nil}, fault.ConnectLinkInvalid},
-		"expired within skew":           {map[string]any{"exp": unix(-4 * time.Minute)}, nil},
-		"expired":                       {map[string]any{"exp": unix(-6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"expired within skew":           {map[string]any{"exp": secondsAfterNow(-4 * time.Minute)}, nil},
+		"expired":                       {map[string]any{"exp": secondsAfterNow(-6 * time.Minute)}, fault.ConnectLinkInvalid},
 		"no expiry":                     {map[string]any{"exp": nil}, fault.ConnectLinkInvalid},
-		"begins within skew":            {map[string]any{"nbf": unix(4 * time.Minute)}, nil},
-		"begins later":                  {map[string]any{"nbf": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
-		"issued in the future":          {map[string]any{"iat": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
-		"guest":                         {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
+		"begins within skew":            {map[string]any{"nbf": secondsAfterNow(4 * time.Minute)}, nil},
+		"begins later":                  {map[string]any{"nbf": secondsAfterNow(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"issued in the future":          {map[string]any{"iat": secondsAfterNow(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"guest":                         {map[string]any{"idp": idpPrefix + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
 		"guest with a personal account": {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
-		"own tenant in idp":             {map[string]any{"idp": sts + string(guid) + "/"}, nil},
+		"own tenant in idp":             {map[string]any{"idp": idpPrefix + string(guid) + "/"}, nil},
 		"without address or wids":       {map[string]any{"preferred_username": nil, "wids": nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,13 +120,13 @@ func TestIDTokensOfOtherSignInsAreRefused(t *testing.T) {
 }
 
 func TestForgedIDTokensAreRefused(t *testing.T) {
-	fake, other := newFakeLogin(t), newFakeLogin(t)
-	other.key = newKey()
+	fake, forger := newFakeLogin(t), newFakeLogin(t)
+	forger.key = newKey()
 	validToken := fake.idToken(nil)
 	parts := strings.Split(validToken, ".")
 	for name, token := range map[string]string{
-		"another key":  other.idToken(map[string]any{"iss": fake.url + "/" + string(guid) + "/v2.0"}),
-		"no signature": parts[0] + "." + parts[1] + ".",
+		"a key that is not published": forger.idToken(map[string]any{"iss": fake.url + "/" + string(guid) + "/v2.0"}),
+		"no signature":                parts[0] + "." + parts[1] + ".",
 		// The header of this token is {"alg":"none"}.
 		"unsigned": "eyJhbGciOiJub25lIn0." + parts[1] + ".",
 		"empty":    "",
@@ -151,7 +151,7 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 		kind   outcome.Kind
 	}{
 		"used before":              {400, map[string]any{"error": "invalid_grant", "error_codes": []int{54005}}, fault.ConnectLinkInvalid, outcome.Refused},
-		"other verifier":           {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
+		"different verifier":       {400, map[string]any{"error": "invalid_grant", "error_codes": []int{501481}}, fault.ConnectLinkInvalid, outcome.Refused},
 		"without number":           {400, map[string]any{"error": "invalid_grant"}, fault.ConnectLinkInvalid, outcome.Refused},
 		"not consented":            {400, map[string]any{"error": "invalid_grant", "error_codes": []int{65001}}, fault.ConsentDeclined, outcome.Refused},
 		"application unknown":      {400, map[string]any{"error": "unauthorized_client", "error_codes": []int{700016}}, fault.ConsentDeclined, outcome.Refused},

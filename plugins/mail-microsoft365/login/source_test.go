@@ -24,8 +24,7 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 	return func(url.Values) (int, any) { return status, body }
 }
 
-// If a renewal fails, its error decides whether the old token, which is still valid, continues to
-// be used.
+// If a renewal fails, its error determines whether the old token, which is still valid, stays in use.
 func TestAFailedRenewalKeepsTheTokenIfTheLoginHostIsUnavailable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
@@ -39,18 +38,18 @@ func TestAFailedRenewalKeepsTheTokenIfTheLoginHostIsUnavailable(t *testing.T) {
 		"loop detected":         {400, 50196, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, fake, _ := newTokenIssuer(t, 3600)
-			s.expectToken(t, "t1")
+			source, fake, _ := newTokenIssuer(t, 3600)
+			source.expectToken(t, "t1")
 			fake.answer = fixedAnswer(tc.status, map[string]any{"error": "x", "error_codes": []int{tc.number}})
-			s.Renew(0)
-			got, err := s.Token(t.Context())
+			source.Renew(0)
+			got, err := source.Token(t.Context())
 			if !errors.Is(err, tc.want) || (err == nil && got.Value.Reveal() != "t1") {
-				t.Fatalf("got %s, %v, want the error %v", got.Value.Reveal(), err, tc.want)
+				t.Fatalf("got %s, %v, want the error %v, or the token t1 if it is nil", got.Value.Reveal(), err, tc.want)
 			}
-			sent := len(fake.forms)
-			s.Renew(0)
-			if _, err = s.Token(t.Context()); tc.want == nil && (err != nil || len(fake.forms) != sent) {
-				t.Fatalf("the call after a failed renewal sent %d requests and returned %v, want none and the old token", len(fake.forms)-sent, err)
+			requestsBefore := len(fake.forms)
+			source.Renew(0)
+			if _, err = source.Token(t.Context()); tc.want == nil && (err != nil || len(fake.forms) != requestsBefore) {
+				t.Fatalf("the call after a failed renewal sent %d requests and returned the error %v, want no request and no error", len(fake.forms)-requestsBefore, err)
 			}
 		})
 	}
@@ -70,71 +69,71 @@ func (h *silentHost) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestARenewalThatTimesOutKeepsTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := &silentHost{}
-		h := (&fakeLogin{url: "https://login.example"}).host()
-		h.HTTP = &http.Client{Transport: silent}
-		s := TokenSource{Host: h, Tokens: &TokenCache{Now: time.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}
-		_, request, _ := s.Tokens.tokenOrRequest(s.key())
-		s.Tokens.finish(s.key(), request, Token{Value: secret.New("t1"), Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}, nil)
+		host := (&fakeLogin{url: "https://login.example"}).host()
+		host.HTTP = &http.Client{Transport: silent}
+		source := TokenSource{Host: host, Tokens: &TokenCache{Now: time.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}
+		_, request, _ := source.Tokens.tokenOrRequest(source.key())
+		source.Tokens.finish(source.key(), request, Token{Value: secret.New("t1"), Obtained: time.Now(), Expires: time.Now().Add(time.Hour)}, nil)
 
-		s.Renew(0)
-		s.expectToken(t, "t1")
-		sent := silent.requests
-		s.Renew(0)
-		s.expectToken(t, "t1")
-		if sent == 0 || silent.requests != sent {
-			t.Errorf("%d requests were sent for the first renewal and %d for the second, want at least one and none", sent, silent.requests-sent)
+		source.Renew(0)
+		source.expectToken(t, "t1")
+		firstRequests := silent.requests
+		source.Renew(0)
+		source.expectToken(t, "t1")
+		if firstRequests == 0 || silent.requests != firstRequests {
+			t.Errorf("%d requests were sent for the first renewal and %d for the second, want at least one request and then none", firstRequests, silent.requests-firstRequests)
 		}
 	})
 }
 
 func TestRenewalsAreLimited(t *testing.T) {
-	s, fake, now := newTokenIssuer(t, 3600)
-	fetchTokens := func(calls int) int {
+	source, fake, now := newTokenIssuer(t, 3600)
+	countRequests := func(calls int) int {
 		before := len(fake.forms)
 		for range calls {
-			s.Renew(0)
-			if _, err := s.Token(t.Context()); err != nil {
+			source.Renew(0)
+			if _, err := source.Token(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return len(fake.forms) - before
 	}
-	if n := fetchTokens(100); n != 1+maxRenewals {
-		t.Fatalf("%d tokens were fetched at once, want %d", n, 1+maxRenewals)
+	if n := countRequests(100); n != 1+maxRenewals {
+		t.Fatalf("%d tokens were requested in 100 calls, want %d", n, 1+maxRenewals)
 	}
 	*now = now.Add(renewalWindow)
-	if n := fetchTokens(1); n != 1 {
-		t.Fatalf("%d tokens were fetched after the window, want 1", n)
+	if n := countRequests(1); n != 1 {
+		t.Fatalf("%d tokens were requested after renewalWindow, want 1", n)
 	}
 }
 
-// If callers sent their requests one after another, each would wait for the full timeout of a host
-// that does not answer.
+// Concurrent callers share one request and its failure. If each sent a request of its own after the
+// request of the previous caller, each would wait for the full timeout of a host that does not answer.
 func TestCallersShareOneFailure(t *testing.T) {
-	s, fake, _ := newTokenIssuer(t, 3600)
+	source, fake, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	fake.answer = func(url.Values) (int, any) {
 		close(arrived)
 		<-release
 		return http.StatusUnauthorized, map[string]any{"error": "x", "error_codes": []int{7000215}}
 	}
-	first := make(chan error)
+	firstCallerResult := make(chan error)
 	go func() {
-		_, err := s.Token(t.Context())
-		first <- err
+		_, err := source.Token(t.Context())
+		firstCallerResult <- err
 	}()
 	<-arrived
-	var shared []*tokenRequest
+	var sharedRequests []*tokenRequest
 	for range 9 {
-		_, request, isFirst := s.Tokens.tokenOrRequest(s.key())
-		if isFirst {
-			t.Fatal("a second request would be sent")
+		_, request, mustSend := source.Tokens.tokenOrRequest(source.key())
+		if mustSend {
+			t.Fatal("a second caller must send a request, want it to wait for the first request")
 		}
-		shared = append(shared, request)
+		sharedRequests = append(sharedRequests, request)
 	}
 	close(release)
-	results := []error{<-first}
-	for _, request := range shared {
+	results := []error{<-firstCallerResult}
+	for _, request := range sharedRequests {
 		<-request.done
 		results = append(results, request.err)
 	}
@@ -144,12 +143,12 @@ func TestCallersShareOneFailure(t *testing.T) {
 		}
 	}
 	if len(fake.forms) != 1 {
-		t.Fatalf("%d requests were sent, want 1", len(fake.forms))
+		t.Fatalf("%d tokens were requested, want 1", len(fake.forms))
 	}
 }
 
 func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
-	s, fake, _ := newTokenIssuer(t, 3600)
+	source, fake, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	issue := fake.answer
 	fake.answer = func(f url.Values) (int, any) {
@@ -160,7 +159,7 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error)
 	go func() {
-		_, err := s.Token(ctx)
+		_, err := source.Token(ctx)
 		returned <- err
 	}()
 	<-arrived
@@ -169,9 +168,9 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 		t.Fatalf("got %v, want context.Canceled", err)
 	}
 	close(release)
-	s.expectToken(t, "t1")
+	source.expectToken(t, "t1")
 	if len(fake.forms) != 1 {
-		t.Fatalf("%d requests were sent, want 1", len(fake.forms))
+		t.Fatalf("%d tokens were requested, want 1", len(fake.forms))
 	}
 }
 
@@ -182,40 +181,41 @@ func (panickingTransport) RoundTrip(*http.Request) (*http.Response, error) { pan
 // TestPanicOfARequestReachesItsCallers checks that a panic in the goroutine of a token request
 // continues in the call that waits for the token. The next call must request the token again.
 func TestPanicOfARequestReachesItsCallers(t *testing.T) {
-	s, _, _ := newTokenIssuer(t, 3600)
-	workingClient := s.Host.HTTP
-	s.Host.HTTP = &http.Client{Transport: panickingTransport{}}
-	var p *panics.Error
-	if err := panics.Catch(func() error { _, err := s.Token(t.Context()); return err }); !errors.As(err, &p) {
-		t.Fatalf("got %v, want the panic", err)
+	source, _, _ := newTokenIssuer(t, 3600)
+	workingClient := source.Host.HTTP
+	source.Host.HTTP = &http.Client{Transport: panickingTransport{}}
+	var panicked *panics.Error
+	if err := panics.Catch(func() error { _, err := source.Token(t.Context()); return err }); !errors.As(err, &panicked) {
+		t.Fatalf("got %v, want the panic of the request", err)
 	}
-	s.Host.HTTP = workingClient
-	s.expectToken(t, "t1")
+	source.Host.HTTP = workingClient
+	source.expectToken(t, "t1")
 }
 
 // A tenant with one write every 20 seconds needs one token every five minutes, and no more.
 func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
-	s, fake, now := newTokenIssuer(t, 3600)
-	for range 45 * 3 {
-		s.RenewOld()
-		if _, err := s.Token(t.Context()); err != nil {
+	source, fake, now := newTokenIssuer(t, 3600)
+	const minutes, writesPerMinute = 45, 3
+	for range minutes * writesPerMinute {
+		source.RenewOld()
+		if _, err := source.Token(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		*now = now.Add(20 * time.Second)
+		*now = now.Add(time.Minute / writesPerMinute)
 	}
 	if n := len(fake.forms); n != 9 {
-		t.Fatalf("%d tokens were fetched in 45 minutes, want 9", n)
+		t.Fatalf("%d tokens were requested in 45 minutes, want 9", n)
 	}
 }
 
-// A token without a required grant is refused, and so is each new token until the grant takes
-// effect. A caller that calls once a second must not get a new token each time. After an API has
-// accepted a new token, the next refused token is replaced without a delay.
+// An API refuses a token without a required grant. It also refuses each new token until the grant
+// takes effect. A caller that calls once a second must not get a new token each time. After the API
+// has accepted a new token, the next refused token is replaced without a delay.
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
-	s, fake, now := newTokenIssuer(t, 3600)
+	source, fake, now := newTokenIssuer(t, 3600)
 	acceptedToken := "none"
 	callThenAdvance := func() int {
-		resp, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
+		resp, err := source.Do(t.Context(), func(sent Token) (call.Response, error) {
 			if sent.Value.Reveal() == acceptedToken {
 				return call.Response{Status: http.StatusOK}, nil
 			}
@@ -227,17 +227,18 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 		*now = now.Add(time.Second)
 		return resp.Status
 	}
-	for range 10 * 60 {
+	for range 10 * 60 { // one call per second for ten minutes
 		callThenAdvance()
 	}
-	if n := len(fake.forms); n < 5 || n > 14 {
-		t.Fatalf("%d tokens were fetched in ten minutes, want 5 to 14", n)
+	// The first token, three replacements without a delay, and nine with delays from 1 s to 256 s.
+	if n := len(fake.forms); n != 13 {
+		t.Fatalf("%d tokens were requested in ten minutes, want 13", n)
 	}
 	*now = now.Add(MaxTokenAge)
 	for range 2 {
 		acceptedToken = fmt.Sprintf("t%d", len(fake.forms)+1)
 		if status := callThenAdvance(); status != http.StatusOK {
-			t.Fatalf("status %d, want 200 with the first replacement of the token", status)
+			t.Fatalf("got the status %d, want 200 with the first replacement of the token", status)
 		}
 	}
 }

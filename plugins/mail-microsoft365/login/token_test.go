@@ -27,6 +27,7 @@ import (
 
 const graphScope = "https://graph.microsoft.com/.default"
 
+// tokenGranted is an answer of the token endpoint.
 func tokenGranted(url.Values) (int, any) {
 	return http.StatusOK, map[string]any{"token_type": "Bearer", "expires_in": 3599, "ext_expires_in": 3599, "access_token": "t0ken"}
 }
@@ -49,10 +50,10 @@ func TestAppTokenIsRequestedWithTheSecret(t *testing.T) {
 func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	fake := newFakeLogin(t)
 	fake.answer = tokenGranted
-	der, text := newCertificate(t, fake.key)
-	h := fake.host()
-	h.Credential = Credential{ClientID: clientID, Secret: secret.New("unused"), Certificate: text}
-	if _, err := h.AppToken(t.Context(), guid, graphScope); err != nil {
+	certificateDER, setting := newCertificate(t, fake.key)
+	host := fake.host()
+	host.Credential = Credential{ClientID: clientID, Secret: secret.New("unused"), Certificate: setting}
+	if _, err := host.AppToken(t.Context(), guid, graphScope); err != nil {
 		t.Fatal(err)
 	}
 	form := fake.forms[0]
@@ -63,9 +64,9 @@ func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(der)
+	certificateHash := sha256.Sum256(certificateDER)
 	header := parsed.Signatures[0].Header
-	if header.ExtraHeaders["typ"] != "JWT" || header.ExtraHeaders["x5t#S256"] != base64.RawURLEncoding.EncodeToString(sum[:]) {
+	if header.ExtraHeaders["typ"] != "JWT" || header.ExtraHeaders["x5t#S256"] != base64.RawURLEncoding.EncodeToString(certificateHash[:]) {
 		t.Fatalf("the header of the assertion is %+v, want typ JWT and the hash of the certificate", header)
 	}
 	raw, err := parsed.Verify(fake.key.Public())
@@ -85,6 +86,8 @@ func TestACertificateTakesPrecedenceOverASecret(t *testing.T) {
 	}
 }
 
+// newCertificate returns a self-signed certificate of the key, in DER form, and the text of the
+// setting client_certificate with the key and the certificate.
 func newCertificate(t *testing.T, key *rsa.PrivateKey) ([]byte, secret.Text) {
 	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
@@ -117,12 +120,12 @@ func TestCredentialCheckRejectsUnusableCredentials(t *testing.T) {
 // number.
 func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 	for name, tc := range map[string]struct {
-		number     int
+		number     int // AADSTS number, 0 for none
 		oauthError string
 		status     int
 		kind       outcome.Kind
 		code       fault.Code
-		tries      int
+		requests   int
 	}{
 		"scope malformed":      {70011, "invalid_scope", 400, outcome.Broken, fault.ProviderError, 1},
 		"not consented":        {65001, "invalid_grant", 400, outcome.Refused, fault.AccessDenied, 1},
@@ -165,8 +168,8 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 			if outcome.KindOf(err) != tc.kind || !errors.Is(err, tc.code) {
 				t.Fatalf("got %v, want %s %s", err, tc.kind, tc.code.Name)
 			}
-			if len(fake.forms) != tc.tries {
-				t.Fatalf("%d tries, want %d", len(fake.forms), tc.tries)
+			if len(fake.forms) != tc.requests {
+				t.Fatalf("%d requests, want %d", len(fake.forms), tc.requests)
 			}
 		})
 	}
@@ -189,16 +192,16 @@ func TestTokenLifetimeIsReadInAnyForm(t *testing.T) {
 		`99999999`: 24 * time.Hour,
 	} {
 		if got := (tokenAnswer{ExpiresIn: json.RawMessage(raw)}).lifetime(); got != want {
-			t.Errorf("%s: %s, want %s", raw, got, want)
+			t.Errorf("expires_in %s: the lifetime is %s, want %s", raw, got, want)
 		}
 	}
 }
 
 func TestPayloadReadsTheClaimsOfAToken(t *testing.T) {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"sp-1","roles":["Exchange.ManageAsApp"]}`))
-	got, ok := Token{Value: secret.New("e30." + claims + ".sig")}.Payload()
-	if !ok || got.ObjectID != "sp-1" || !cmp.Equal(got.Roles, []string{"Exchange.ManageAsApp"}) {
-		t.Fatalf("got %+v, %v, want the object id sp-1 and its role", got, ok)
+	got, isReadable := Token{Value: secret.New("e30." + claims + ".sig")}.Payload()
+	if !isReadable || got.ObjectID != "sp-1" || !cmp.Equal(got.Roles, []string{"Exchange.ManageAsApp"}) {
+		t.Fatalf("got %+v, %v, want the object id sp-1 and its role", got, isReadable)
 	}
 	for _, opaque := range []string{"", "opaque", "a.b", "e30.!!!.x", "e30.bm8.x"} {
 		if _, ok := (Token{Value: secret.New(opaque)}).Payload(); ok {
