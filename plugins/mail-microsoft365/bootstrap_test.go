@@ -115,7 +115,8 @@ func TestEnableSMTPAuthCanBeRepeatedAfterARefusal(t *testing.T) {
 	env := newTestEnv(t)
 	_, client := env.preparedTenant(t, nil)
 	expectSMTPAuth(t, client, tenant.SMTPAuthDisabled)
-	// Two refusals are necessary, because the plugin sends a refused request once more, with a new token.
+	// Two refusals are necessary, because the plugin sends a refused request once more, with a new
+	// token.
 	env.injectFault(t, options{"operation": "Set-TransportConfig", "kind": "status", "status": 403, "times": 2})
 	expectOutcome(t, client.EnableSMTPAuth(t.Context()), outcome.Refused, fault.SMTPAuthNotEnabled)
 	expectSMTPAuth(t, client, tenant.SMTPAuthDisabled)

@@ -80,7 +80,7 @@ func TestServiceRecordsAreReadFromThePlatform(t *testing.T) {
 	for _, style := range []string{"mx.microsoft", "classic"} {
 		tenantInfo, client := env.consentedTenant(t, contract.Setup{}, nil)
 		domainName := env.NewZone(t)
-		env.setBehaviour(t, tenantInfo.GUID, options{"mx_style": options{name: style}})
+		env.setBehaviour(t, tenantInfo.GUID, options{"mx_style": options{domainName: style}})
 		if _, err := client.AddDomain(t.Context(), domainName); err != nil {
 			t.Fatal(err)
 		}

@@ -167,9 +167,9 @@ func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
 		`{"CmdletInput":{"CmdletName":"Set-DkimSigningConfig","Parameters":{"Enabled":true,"Identity":"a.example"}}}`)
 }
 
-// TestMinimalRuleAnswersAreUnderstood covers answers in which a list is a single text, null, empty or
-// missing, and answers that contain a foreign rule. It also covers a rule with an unknown state, and
-// a created rule that no later answer contains.
+// TestMinimalRuleAnswersAreUnderstood covers answers in which a list is a single text, null, empty
+// or missing, and answers that contain a foreign rule. It also covers a rule with an unknown state,
+// and a created rule that no later answer contains.
 func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
 	const foreignRule = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`

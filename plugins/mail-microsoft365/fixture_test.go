@@ -218,8 +218,8 @@ func expectOutcome(t conformance.T, err error, kind outcome.Kind, code fault.Cod
 	}
 }
 
-// expectEqual checks that the error err of a call is nil, and that got, its result or its effect, is
-// want.
+// expectEqual checks that the error err of a call is nil, and that got, its result or its effect,
+// is want.
 func expectEqual(t *testing.T, err error, got, want any) {
 	t.Helper()
 	if err != nil || !cmp.Equal(got, want) {

@@ -66,7 +66,8 @@ func TestEmailLicensesReadsAllPages(t *testing.T) {
 	tenantInfo, client := env.preparedTenant(t, options{"page_size": 1, "licenses": options{"paid": 25, "trial": 4}})
 	got, err := client.EmailLicenses(t.Context())
 	expectEqual(t, err, got, tenant.Licenses{Paid: 25, Trial: 4, RecipientLimit: 14259})
-	// Without this setting, the simulator has one paid licence for each licensed user, at least one.
+	// Without this setting, the simulator has one paid licence for each licensed user, at least
+	// one.
 	env.setBehaviour(t, tenantInfo.GUID, options{"licenses": nil})
 	got, err = client.EmailLicenses(t.Context())
 	expectEqual(t, err, got, tenant.Licenses{Paid: 1, RecipientLimit: 10000})

@@ -15,8 +15,8 @@ import (
 )
 
 // In the fake platform, issued tokens stay valid when the consent is revoked. The plugin notices
-// the revocation only when it requests a new token. A sync and a write request one if their token is
-// at least login.MaxTokenAge old. A read does not.
+// the revocation only when it requests a new token. A sync and a write request one if their token
+// is at least login.MaxTokenAge old. A read does not.
 func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	for name, tc := range map[string]struct {
 		tokenAge  time.Duration // time since the tokens were issued

@@ -78,8 +78,8 @@ func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 	}
 }
 
-// TestAPartlyDoneRuleChangeIsUnknown checks calls that fail after a successful write. Their error must
-// not say that nothing was changed.
+// TestAPartlyDoneRuleChangeIsUnknown checks calls that fail after a successful write. Their error
+// must not say that nothing was changed.
 func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
@@ -110,8 +110,8 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 	}
 }
 
-// TestEnabledRulesAreRemovedFirst enables one of three rules, and lets all removals except the first
-// fail. The remaining rules must block nobody.
+// TestEnabledRulesAreRemovedFirst enables one of three rules, and lets all removals except the
+// first fail. The remaining rules must block nobody.
 func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
@@ -138,8 +138,8 @@ func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 	}
 }
 
-// TestASenderListThatIsTooLongIsRefused checks that the plugin refuses the list without a request to
-// the platform.
+// TestASenderListThatIsTooLongIsRefused checks that the plugin refuses the list without a request
+// to the platform.
 func TestASenderListThatIsTooLongIsRefused(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)

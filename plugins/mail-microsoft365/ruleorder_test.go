@@ -10,10 +10,10 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestBlockMovesARuleBeforeRulesThatStopProcessing puts a rule of an administrator before two enabled
-// managed rules. The rule of the administrator ends the processing of later rules, so the managed
-// rules block no mailbox. Rules then reports the managed rules as altered, and the next Block of each
-// scope moves its rule to the front.
+// TestBlockMovesARuleBeforeRulesThatStopProcessing puts a rule of an administrator before two
+// enabled managed rules. The rule of the administrator ends the processing of later rules, so the
+// managed rules block no mailbox. Rules then reports the managed rules as altered, and the next
+// Block of each scope moves its rule to the front.
 func TestBlockMovesARuleBeforeRulesThatStopProcessing(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	fixture.block(fixture.domain, fixture.mailboxes[0])

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestBlockStopsOnlyTheListedMailboxes calls Block with random scopes and lists. Before each call it
-// may change the rule as an administrator of the tenant could. In the end, the rules must block
+// TestBlockStopsOnlyTheListedMailboxes calls Block with random scopes and lists. Before each call
+// it may change the rule as an administrator of the tenant could. In the end, the rules must block
 // exactly the mailboxes in the last list of each scope.
 func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	env := newTestEnv(t)

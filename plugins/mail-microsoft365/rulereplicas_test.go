@@ -59,8 +59,9 @@ func TestRemovalDoesNotDependOnReads(t *testing.T) {
 	}
 }
 
-// TestBlockDoesNotTrustAnOldState changes a rule, and then requests the state that the rule had before
-// and that reads still show. Block must write the rule although a read shows the requested state.
+// TestBlockDoesNotTrustAnOldState changes a rule, and then requests the state that the rule had
+// before and that reads still show. Block must write the rule although a read shows the requested
+// state.
 func TestBlockDoesNotTrustAnOldState(t *testing.T) {
 	env := newTestEnv(t)
 	firstMailbox, otherMailboxes := func(fixture *sendingTenant) []string { return fixture.mailboxes[:1] }, func(fixture *sendingTenant) []string { return fixture.mailboxes[1:] }

@@ -65,8 +65,8 @@ func TestRuleIsCreatedEnabledDisabledAndRemoved(t *testing.T) {
 	}
 }
 
-// TestRemoveRulesRemovesARecreatedRule creates the rule again directly after RemoveRules has removed
-// it, as a concurrent client could.
+// TestRemoveRulesRemovesARecreatedRule creates the rule again directly after RemoveRules has
+// removed it, as a concurrent client could.
 func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 	afterRemoval := func() {}
 	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.RemoveTransportRule, func() { afterRemoval() }))
@@ -83,8 +83,8 @@ func TestRemoveRulesRemovesARecreatedRule(t *testing.T) {
 }
 
 // TestARuleThatAConcurrentCallCreatesIsNotReportedAsWritten lets a concurrent EnsureRule create the
-// rule after the tested EnsureRule has read that the rule does not exist. The creation by the tested
-// EnsureRule then fails.
+// rule after the tested EnsureRule has read that the rule does not exist. The creation by the
+// tested EnsureRule then fails.
 func TestARuleThatAConcurrentCallCreatesIsNotReportedAsWritten(t *testing.T) {
 	afterRead := func() {}
 	fixture := newSendingTenant(t, newTestEnvWithHook(t, exchange.GetTransportRule, func() { afterRead() }))
@@ -167,8 +167,8 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 	}
 }
 
-// TestRulesListsManagedRules checks that Rules lists no foreign rule, that the case of names does not
-// matter, and that a rule in the mode Audit is listed as one that blocks no mailbox.
+// TestRulesListsManagedRules checks that Rules lists no foreign rule, that the case of names does
+// not matter, and that a rule in the mode Audit is listed as one that blocks no mailbox.
 func TestRulesListsManagedRules(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	fixture.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": fixture.mailboxes, "DeleteMessage": true})
@@ -230,8 +230,8 @@ func TestAnExistingRuleIsAdopted(t *testing.T) {
 	}
 }
 
-// TestEnsureRuleDisablesARuleWithoutSenders checks that EnsureRule disables a managed rule that blocks
-// all mail because it has no senders.
+// TestEnsureRuleDisablesARuleWithoutSenders checks that EnsureRule disables a managed rule that
+// blocks all mail because it has no senders.
 func TestEnsureRuleDisablesARuleWithoutSenders(t *testing.T) {
 	fixture := newSendingTenant(t, newTestEnv(t))
 	fixture.block(sendlimit.TenantWide, fixture.mailboxes[0])

@@ -117,8 +117,8 @@ func (env *throttledEnv) newProcess(shared *memoryWaits) sdk.MailTenant {
 	return env.platform(shared).For(env.id)
 }
 
-// platform returns the platform of a new process of the plugin. The process keeps its waits to itself
-// if shared is nil.
+// platform returns the platform of a new process of the plugin. The process keeps its waits to
+// itself if shared is nil.
 func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
 	env.t.Helper()
 	state := newProcessState()

@@ -122,8 +122,8 @@ func TestSentSplitsATimeRangeOfMoreThanTenDays(t *testing.T) {
 	}
 }
 
-// TestSentAsksForFiftySendersAtATime checks that Sent reads each batch of senders in all time ranges,
-// and that a query without senders sends no request.
+// TestSentAsksForFiftySendersAtATime checks that Sent reads each batch of senders in all time
+// ranges, and that a query without senders sends no request.
 func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)
@@ -255,9 +255,9 @@ func TestSentReadsUnusualRows(t *testing.T) {
 	}
 }
 
-// TestSentQueriesTheWholeTimeRange checks that a query has times in UTC without a zone, and that they
-// cover at least the requested range. The query for the next page must end exactly at the last row
-// of the previous page, because the trace is read backwards.
+// TestSentQueriesTheWholeTimeRange checks that a query has times in UTC without a zone, and that
+// they cover at least the requested range. The query for the next page must end exactly at the last
+// row of the previous page, because the trace is read backwards.
 func TestSentQueriesTheWholeTimeRange(t *testing.T) {
 	fake := newFakePlatform(t)
 	zone := time.FixedZone("", 3600)

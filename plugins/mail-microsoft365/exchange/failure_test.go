@@ -32,8 +32,8 @@ func errorResponse(dotNetType, text string) string {
 	return string(raw)
 }
 
-// newFailingExchange starts a fake of Exchange that answers each cmdlet with this status and body. It
-// also returns a pointer to the number of requests.
+// newFailingExchange starts a fake of Exchange that answers each cmdlet with this status and body.
+// It also returns a pointer to the number of requests.
 func newFailingExchange(t *testing.T, status int, body string) (exchange.Client, *int) {
 	t.Helper()
 	requests := 0

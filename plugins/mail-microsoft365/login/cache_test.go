@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// newTokenIssuer starts a login host that issues the tokens t1, t2 and so on. Each token is valid for
-// the given number of seconds. The token source takes the time from the returned pointer.
+// newTokenIssuer starts a login host that issues the tokens t1, t2 and so on. Each token is valid
+// for the given number of seconds. The token source takes the time from the returned pointer.
 func newTokenIssuer(t *testing.T, seconds int) (TokenSource, *fakeLogin, *time.Time) {
 	t.Helper()
 	fake := newFakeLogin(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// The key document contains two keys. The first key cannot be used, or has an invalid member that the
-// plugin does not need. The second key has signed the ID token.
+// The key document contains two keys. The first key cannot be used, or has an invalid member that
+// the plugin does not need. The second key has signed the ID token.
 func TestUnusableKeysDoNotPreventASignIn(t *testing.T) {
 	keyWith := func(member string, value any) map[string]any {
 		key := map[string]any{"kty": "RSA", "use": "sig", "kid": "first", "n": encodeBase64URL(sharedKey().N.Bytes()), "e": "AQAB"}

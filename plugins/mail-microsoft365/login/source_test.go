@@ -24,7 +24,8 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 	return func(url.Values) (int, any) { return status, body }
 }
 
-// If a renewal fails, its error determines whether the old token, which is still valid, stays in use.
+// If a renewal fails, its error determines whether the old token, which is still valid, stays in
+// use.
 func TestAFailedRenewalKeepsTheTokenIfTheLoginHostIsUnavailable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
@@ -108,7 +109,8 @@ func TestRenewalsAreLimited(t *testing.T) {
 }
 
 // Concurrent callers share one request and its failure. If each sent a request of its own after the
-// request of the previous caller, each would wait for the full timeout of a host that does not answer.
+// request of the previous caller, each would wait for the full timeout of a host that does not
+// answer.
 func TestCallersShareOneFailure(t *testing.T) {
 	source, fake, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
