@@ -20,10 +20,10 @@ import (
 
 // The scopes and the redirect URIs with which the tests call the login host.
 const (
-	graphScope    = "https://graph.microsoft.com/.default"
-	exchangeScope = "https://outlook.office365.com/.default"
-	callback      = "http://127.0.0.1:8080/connect/microsoft365/callback"
-	signin        = "http://127.0.0.1:8080/connect/microsoft365/signin"
+	graphScope         = "https://graph.microsoft.com/.default"
+	exchangeScope      = "https://outlook.office365.com/.default"
+	consentRedirectURI = "http://127.0.0.1:8080/connect/microsoft365/callback"
+	signInRedirectURI  = "http://127.0.0.1:8080/connect/microsoft365/signin"
 )
 
 type simClient struct {
@@ -36,21 +36,27 @@ type simClient struct {
 // startSimulator starts a simulator with the shared registration and a fake DNS server of its own.
 func startSimulator(t *testing.T) *simClient {
 	t.Helper()
-	dir := t.TempDir()
-	if app := sharedRegistration(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
-		t.Fatal("the registration could not be written")
-	}
-	return startSimulatorIn(t, dir, newFakeDNS(t))
+	return startSimulatorIn(t, newDataDir(t), newFakeDNS(t))
 }
 
-// sharedRegistration returns the stored registration of one application. It is created once,
-// because generating its key is slow.
+// newDataDir returns a new data folder with the shared registration.
+func newDataDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// sharedRegistration returns the stored registration of one application. All tests share the
+// registration, because generating its key is slow.
 func sharedRegistration(t *testing.T) []byte {
 	t.Helper()
 	registration.Do(func() {
 		dir := t.TempDir()
-		s := startSimulatorIn(t, dir, &fakeDNS{})
-		s.do("GET", s.ready.Settings["login_url"]+"/organizations/discovery/v2.0/keys", nil, "") // generates the key
+		sim := startSimulatorIn(t, dir, &fakeDNS{})
+		sim.do("GET", sim.ready.Settings["login_url"]+"/organizations/discovery/v2.0/keys", nil, "") // the first request for the keys generates a key
 		registration.app, registration.err = os.ReadFile(filepath.Join(dir, "app.json"))
 	})
 	if registration.err != nil {
@@ -91,21 +97,21 @@ type response struct {
 
 // valueAt returns the value at a path of names and indexes in the JSON body, or nil.
 func (r response) valueAt(path ...any) any {
-	var v any = r.body
-	for _, p := range path {
-		switch key := p.(type) {
+	var value any = r.body
+	for _, step := range path {
+		switch key := step.(type) {
 		case string:
-			m, _ := v.(map[string]any)
-			v = m[key]
+			object, _ := value.(map[string]any)
+			value = object[key]
 		case int:
-			l, _ := v.([]any)
-			if key >= len(l) {
+			list, _ := value.([]any)
+			if key >= len(list) {
 				return nil
 			}
-			v = l[key]
+			value = list[key]
 		}
 	}
-	return v
+	return value
 }
 
 // rows returns the list in the member "value".

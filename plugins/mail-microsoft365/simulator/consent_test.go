@@ -14,12 +14,13 @@ import (
 
 func TestConsentRedirectsWithResult(t *testing.T) {
 	accept, deny := url.Values{"decision": {"accept"}}, url.Values{"decision": {"deny"}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name      string
-		olderPage bool // uses the older consent page
-		before    jsonObject
+		olderPage bool       // whether the older consent page is used
+		behaviour jsonObject // settings to change before the consent
 		form      url.Values
-		// want has the parameters of the redirect. "*" matches any text, "" means absent.
+		// want has the parameters of the redirect. "" means that the parameter is absent. A "*" at
+		// the end matches any text.
 		want map[string]string
 	}{
 		{"accepted", false, nil, accept, map[string]string{"admin_consent": "True", "scope": graphScope, "error": ""}},
@@ -33,47 +34,47 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 		{"concurrent consent", false, jsonObject{"consent_busy": true}, accept,
 			map[string]string{"error": "*", "error_description": "AADSTS650051: *", "tenant": ""}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newTenant()
-			if tt.before != nil {
-				testTenant.setBehaviour(tt.before)
+			if tc.behaviour != nil {
+				testTenant.setBehaviour(tc.behaviour)
 			}
 			address := testTenant.consentURL()
-			if tt.olderPage {
+			if tc.olderPage {
 				address = strings.Replace(address, "/organizations/v2.0/", "/"+testTenant.id+"/", 1)
 			}
-			tt.form.Set("username", testTenant.admin)
-			answer, redirect := testTenant.page(address, tt.form)
-			if answer.status != http.StatusFound || !strings.HasPrefix(answer.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
-				t.Fatalf("the redirect is %d %s, want 302 to the callback with the state st", answer.status, answer.header.Get("Location"))
+			tc.form.Set("username", testTenant.admin)
+			answer, redirect := testTenant.openPage(address, tc.form)
+			if answer.status != http.StatusFound || !strings.HasPrefix(answer.header.Get("Location"), consentRedirectURI+"?") || redirect.Get("state") != "st" {
+				t.Fatalf("the redirect is %d %s, want 302 to the redirect URI with the state st", answer.status, answer.header.Get("Location"))
 			}
-			for name, want := range tt.want {
+			for name, want := range tc.want {
 				got := redirect.Get(name)
 				prefix, isPattern := strings.CutSuffix(want, "*")
 				if got != want && !(isPattern && got != "" && strings.HasPrefix(got, prefix)) {
-					t.Errorf("%s: %q, want %q", name, got, want)
+					t.Errorf("the parameter %s of the redirect is %q, want %q", name, got, want)
 				}
 			}
 			granted := testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") == "granted"
-			if granted != (tt.want["error"] == "") {
-				t.Errorf("the consent is granted: %v, want %v", granted, !granted)
+			if granted != (tc.want["error"] == "") {
+				t.Errorf("after the redirect the consent is granted: %v, want %v", granted, !granted)
 			}
 		})
 	}
 }
 
-// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent consent. A further
-// consent keeps the service principal and has no delay.
+// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent consent. It then
+// checks that a further consent keeps the service principal and has no delay.
 func TestConsentCanBeRepeated(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.setBehaviour(jsonObject{"consent_busy": true})
-	testTenant.page(testTenant.consentURL(), url.Values{"username": {testTenant.admin}, "decision": {"accept"}})
+	testTenant.openPage(testTenant.consentURL(), url.Values{"username": {testTenant.admin}, "decision": {"accept"}})
 	testTenant.consent()
-	first := testTenant.principal()
+	created := testTenant.principal()
 	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
 	testTenant.consent()
-	if second := testTenant.principal(); second != first {
-		t.Errorf("the service principal is %s, then %s, want the same", first, second)
+	if afterRepeat := testTenant.principal(); afterRepeat != created {
+		t.Errorf("the service principal is %s, and after a further consent %s, want the same", created, afterRepeat)
 	}
 }
 
@@ -88,46 +89,46 @@ func TestConsentRestoresRevokedGrants(t *testing.T) {
 			}
 			testTenant.consent()
 			if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusOK {
-				t.Errorf("after consent: %d %s, want 200", answer.status, answer.raw)
+				t.Errorf("after a further consent: %d %s, want 200", answer.status, answer.raw)
 			}
 		})
 	}
 }
 
 // TestNewConsentCreatesNewServicePrincipal revokes the consent, which deletes the service
-// principal. The next consent creates a new service principal, so earlier tokens stay invalid.
+// principal. The next consent creates a new service principal, so older tokens stay invalid.
 func TestNewConsentCreatesNewServicePrincipal(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	first := testTenant.principal()
-	oldGraph, oldExchange := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
+	deletedPrincipal := testTenant.principal()
+	oldGraphToken, oldExchangeToken := bearer(testTenant.token(graphScope)), bearer(testTenant.token(exchangeScope))
 	testTenant.revoke("consent")
 	testTenant.consent()
-	if second := testTenant.principal(); second == first {
-		t.Errorf("the service principal is %s again, want a new one", second)
+	if newPrincipal := testTenant.principal(); newPrincipal == deletedPrincipal {
+		t.Errorf("the service principal is %s again, want a new one", newPrincipal)
 	}
-	assertGolden(t, "graph-identity-not-found", testTenant.do("GET", testTenant.ready.Settings["graph_url"]+"/v1.0/organization", oldGraph, ""))
-	if answer := testTenant.runCmdletWith(oldExchange, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
+	assertGolden(t, "graph-identity-not-found", testTenant.do("GET", testTenant.ready.Settings["graph_url"]+"/v1.0/organization", oldGraphToken, ""))
+	if answer := testTenant.runCmdletWith(oldExchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
 		t.Errorf("an Exchange token of the deleted service principal: %d, want 401", answer.status)
 	}
-	query := "/roleManagement/directory/roleAssignments?$filter=" + url.QueryEscape("principalId eq '"+first+"'")
+	query := "/roleManagement/directory/roleAssignments?$filter=" + url.QueryEscape("principalId eq '"+deletedPrincipal+"'")
 	if rows := testTenant.callGraph("GET", query, nil).rows(); len(rows) != 0 {
-		t.Errorf("the deleted service principal still holds the roles %v", rows)
+		t.Errorf("the deleted service principal has the roles %v, want none", rows)
 	}
 }
 
 func TestConsentPageRefusesInvalidRequests(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
-		change url.Values
-		path   string // replaces organizations/v2.0
-		form   url.Values
+		change url.Values // replaces parameters of the address
+		path   string     // replaces organizations/v2.0
+		form   url.Values // a username that ends in "@" is completed with the initial domain
 		status int
-		want   string
+		want   string // a text in the page
 	}{
 		{name: "redirect URI not registered", change: url.Values{"redirect_uri": {"http://evil.example/connect/microsoft365/callback"}}, status: 400, want: "AADSTS50011"},
-		{name: "redirect URI with another path", change: url.Values{"redirect_uri": {callback + "/x"}}, status: 400, want: "AADSTS50011"},
-		{name: "redirect URI with a query", change: url.Values{"redirect_uri": {callback + "?a=b"}}, status: 400, want: "AADSTS50011"},
-		{name: "redirect URI with https on loopback", change: url.Values{"redirect_uri": {strings.Replace(callback, "http", "https", 1)}}, status: 400, want: "AADSTS50011"},
+		{name: "redirect URI with another path", change: url.Values{"redirect_uri": {consentRedirectURI + "/x"}}, status: 400, want: "AADSTS50011"},
+		{name: "redirect URI with a query", change: url.Values{"redirect_uri": {consentRedirectURI + "?a=b"}}, status: 400, want: "AADSTS50011"},
+		{name: "redirect URI with https on loopback", change: url.Values{"redirect_uri": {strings.Replace(consentRedirectURI, "http", "https", 1)}}, status: 400, want: "AADSTS50011"},
 		{name: "another application", change: url.Values{"client_id": {"11111111-2222-4333-8444-555555555555"}}, status: 400, want: "AADSTS700016"},
 		{name: "no scope", change: url.Values{"scope": {""}}, status: 400, want: "AADSTS70011"},
 		{name: "newer page refuses common", path: "common/v2.0", status: 400, want: "AADSTS900023"},
@@ -136,24 +137,24 @@ func TestConsentPageRefusesInvalidRequests(t *testing.T) {
 		{name: "user is not an administrator", form: url.Values{"username": {"user@"}, "decision": {"accept"}}, status: 403, want: "AADSTS90094"},
 		{name: "no decision", form: url.Values{"username": {"admin@"}}, status: 200, want: `name="decision"`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newTenant()
 			address, err := url.Parse(testTenant.consentURL())
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := address.Query()
-			maps.Copy(q, tt.change)
-			address.RawQuery = q.Encode()
-			if tt.path != "" {
-				address.Path = strings.Replace(address.Path, "organizations/v2.0", tt.path, 1)
+			query := address.Query()
+			maps.Copy(query, tc.change)
+			address.RawQuery = query.Encode()
+			if tc.path != "" {
+				address.Path = strings.Replace(address.Path, "organizations/v2.0", tc.path, 1)
 			}
-			if name, short := strings.CutSuffix(tt.form.Get("username"), "@"); short && tt.form != nil {
-				tt.form.Set("username", name+"@"+testTenant.initialDomain())
+			if username := tc.form.Get("username"); strings.HasSuffix(username, "@") {
+				tc.form.Set("username", username+testTenant.initialDomain())
 			}
-			answer, _ := testTenant.page(address.String(), tt.form)
-			if answer.status != tt.status || !strings.Contains(string(answer.raw), tt.want) {
-				t.Errorf("the answer is %d %s, want %d with %s", answer.status, answer.raw, tt.status, tt.want)
+			answer, _ := testTenant.openPage(address.String(), tc.form)
+			if answer.status != tc.status || !strings.Contains(string(answer.raw), tc.want) {
+				t.Errorf("the answer is %d %s, want %d with %s", answer.status, answer.raw, tc.status, tc.want)
 			}
 			if testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("consent") != "none" {
 				t.Error("the refused request granted consent")
@@ -169,21 +170,21 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 	testTenant := sim.newTenant()
 	sim.control("POST", "/app", jsonObject{"redirect_uris": []string{"https://app.example.net/connect/microsoft365/callback"}})
 	for uri, want := range map[string]int{
-		callback: http.StatusBadRequest,
+		consentRedirectURI: http.StatusBadRequest,
 		"https://app.example.net/connect/microsoft365/callback":     http.StatusOK,
 		"https://app.example.net:444/connect/microsoft365/callback": http.StatusBadRequest,
 	} {
-		address := strings.Replace(testTenant.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
-		if answer, _ := testTenant.page(address, nil); answer.status != want {
-			t.Errorf("%s: %d, want %d", uri, answer.status, want)
+		address := strings.Replace(testTenant.consentURL(), url.QueryEscape(consentRedirectURI), url.QueryEscape(uri), 1)
+		if answer, _ := testTenant.openPage(address, nil); answer.status != want {
+			t.Errorf("the redirect URI %s: %d, want %d", uri, answer.status, want)
 		}
 	}
 }
 
-// TestPortOfLoopbackRedirectURIIsIgnored registers one URI with a port. Every port is accepted,
-// because Microsoft ignores the ports of both URIs. Host and path must match.
+// TestPortOfLoopbackRedirectURIIsIgnored checks that the port of a loopback URI need not match the
+// registered port. Host and path must match. With any other host, the port must match too.
 func TestPortOfLoopbackRedirectURIIsIgnored(t *testing.T) {
-	for registered, tests := range map[string]map[string]int{
+	for registered, statuses := range map[string]map[string]int{
 		"http://127.0.0.1:8080/callback": {
 			"http://127.0.0.1:8080/callback": http.StatusOK, "http://127.0.0.1:9090/callback": http.StatusOK, "http://127.0.0.1/callback": http.StatusOK,
 			"http://localhost:8080/callback": http.StatusBadRequest, "http://127.0.0.1:8080/other": http.StatusBadRequest,
@@ -197,9 +198,9 @@ func TestPortOfLoopbackRedirectURIIsIgnored(t *testing.T) {
 		sim := startSimulator(t)
 		testTenant := sim.newTenant()
 		sim.control("POST", "/app", jsonObject{"redirect_uris": []string{registered}})
-		for uri, want := range tests {
-			address := strings.Replace(testTenant.consentURL(), url.QueryEscape(callback), url.QueryEscape(uri), 1)
-			if answer, _ := testTenant.page(address, nil); answer.status != want {
+		for uri, want := range statuses {
+			address := strings.Replace(testTenant.consentURL(), url.QueryEscape(consentRedirectURI), url.QueryEscape(uri), 1)
+			if answer, _ := testTenant.openPage(address, nil); answer.status != want {
 				t.Errorf("registered %s, requested %s: %d, want %d", registered, uri, answer.status, want)
 			}
 		}
@@ -213,45 +214,45 @@ func TestDeniedTenantRefusesRoleAssignment(t *testing.T) {
 	testTenant.consent()
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
 	if answer := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments", nil); answer.status != http.StatusOK {
-		t.Errorf("reading roles: %d, want 200", answer.status)
+		t.Errorf("a read of role assignments: %d, want 200", answer.status)
 	}
 }
 
 // TestPagesWorkWithoutScript checks that a page has labelled fields and buttons, no script, and the
 // name of the administrator prefilled.
 func TestPagesWorkWithoutScript(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		address func(*tenant) string
-		buttons []string
+		buttons []string // name=value
 	}{
 		{"consent", (*tenant).consentURL, []string{"decision=accept", "decision=deny"}},
 		{"sign-in", func(testTenant *tenant) string { return testTenant.signInURL(nil) }, []string{"="}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newTenant()
-			address := tt.address(testTenant)
-			answer, _ := testTenant.page(address, nil)
+			address := tc.address(testTenant)
+			answer, _ := testTenant.openPage(address, nil)
 			if policy := answer.header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || !strings.Contains(policy, "default-src 'none'") {
 				t.Errorf("the Content-Security-Policy is %q, want default-src 'none' and frame-ancestors 'none'", policy)
 			}
-			p := readPage(t, string(answer.raw))
-			if p.lang != "en" || p.title == "" || p.headings != 1 || p.scripts != 0 || !strings.Contains(p.viewport, "width=device-width") {
-				t.Errorf("the page lacks a language, title, one heading or the viewport, or has a script: %+v", p)
+			page := readPage(t, string(answer.raw))
+			if page.lang != "en" || page.title == "" || page.headings != 1 || page.scripts != 0 || !strings.Contains(page.viewport, "width=device-width") {
+				t.Errorf("the page lacks a language, title, one heading or the viewport, or has a script: %+v", page)
 			}
-			if p.fields["username"] != testTenant.admin || !p.labelled["username"] {
-				t.Errorf("the user name is %q, labelled %v, want %s with a label", p.fields["username"], p.labelled["username"], testTenant.admin)
+			if page.fields["username"] != testTenant.admin || !page.labelled["username"] {
+				t.Errorf("the user name is %q, labelled %v, want %s with a label", page.fields["username"], page.labelled["username"], testTenant.admin)
 			}
-			if strings.Join(p.buttons, " ") != strings.Join(tt.buttons, " ") {
-				t.Errorf("the buttons are %v, want %v", p.buttons, tt.buttons)
+			if strings.Join(page.buttons, " ") != strings.Join(tc.buttons, " ") {
+				t.Errorf("the buttons are %v, want %v", page.buttons, tc.buttons)
 			}
-			base, err := url.Parse(address)
+			pageURL, err := url.Parse(address)
 			if err != nil {
 				t.Fatal(err)
 			}
-			target, err := base.Parse(p.action)
-			if err != nil || p.method != "post" || target.Query().Encode() != base.Query().Encode() || target.Path != base.Path {
-				t.Errorf("the form sends %s to %q, %v, want post to the address of the page", p.method, p.action, err)
+			target, err := pageURL.Parse(page.action)
+			if err != nil || page.method != "post" || target.Query().Encode() != pageURL.Query().Encode() || target.Path != pageURL.Path {
+				t.Errorf("the form sends %s to %q, %v, want post to the address of the page", page.method, page.action, err)
 			}
 		})
 	}
@@ -262,7 +263,7 @@ type parsedPage struct {
 	headings, scripts                     int
 	fields                                map[string]string
 	labelled                              map[string]bool
-	buttons                               []string
+	buttons                               []string // name=value
 }
 
 func readPage(t *testing.T, text string) parsedPage {
@@ -271,43 +272,42 @@ func readPage(t *testing.T, text string) parsedPage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
-	for n := range root.Descendants() {
+	page := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
+	for node := range root.Descendants() {
 		attributes := map[string]string{}
-		for _, attribute := range n.Attr {
+		for _, attribute := range node.Attr {
 			attributes[attribute.Key] = attribute.Val
 		}
-		switch n.Data {
+		switch node.Data {
 		case "html":
-			p.lang = attributes["lang"]
+			page.lang = attributes["lang"]
 		case "title":
-			p.title = n.FirstChild.Data
+			page.title = node.FirstChild.Data
 		case "meta":
 			if attributes["name"] == "viewport" {
-				p.viewport = attributes["content"]
+				page.viewport = attributes["content"]
 			}
 		case "h1":
-			p.headings++
+			page.headings++
 		case "script":
-			p.scripts++
+			page.scripts++
 		case "form":
-			p.action, p.method = attributes["action"], attributes["method"]
+			page.action, page.method = attributes["action"], attributes["method"]
 		case "input":
-			p.fields[attributes["name"]] = attributes["value"]
+			page.fields[attributes["name"]] = attributes["value"]
 		case "label":
-			p.labelled[attributes["for"]] = true
+			page.labelled[attributes["for"]] = true
 		case "button":
-			p.buttons = append(p.buttons, attributes["name"]+"="+attributes["value"])
+			page.buttons = append(page.buttons, attributes["name"]+"="+attributes["value"])
 		}
 	}
-	return p
+	return page
 }
 
-// TestPagesEscape checks that text from the request is escaped.
-func TestPagesEscape(t *testing.T) {
+func TestPagesEscapeTextOfRequest(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
-	answer, _ := testTenant.page(testTenant.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
+	answer, _ := testTenant.openPage(testTenant.consentURL()+"&login_hint="+url.QueryEscape(`"><script>x</script>`), nil)
 	if strings.Contains(string(answer.raw), "<script>") {
-		t.Errorf("the text of the request is not escaped: %s", answer.raw)
+		t.Errorf("the page contains the login_hint of the request unescaped: %s", answer.raw)
 	}
 }

@@ -61,7 +61,7 @@ func TestControlShowsTenantState(t *testing.T) {
 func TestControlRefusesInvalidRequests(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	tenantPath := "/tenants/" + testTenant.id
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, method, path, body string
 		status                   int
 	}{
@@ -86,10 +86,10 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"changed mailbox", "PATCH", tenantPath + "/mailboxes/a@b.example", `{"account_enabled":false}`, 501},
 		{"changed domain", "PATCH", tenantPath + "/domains/b.example", `{"accepted":false}`, 501},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			answer := testTenant.do(tt.method, testTenant.ready.URL+"/_control"+tt.path, nil, tt.body)
-			if text, _ := answer.valueAt("error").(string); answer.status != tt.status || text == "" {
-				t.Errorf("the answer is %d %s, want %d and an error text", answer.status, answer.raw, tt.status)
+		t.Run(tc.name, func(t *testing.T) {
+			answer := testTenant.do(tc.method, testTenant.ready.URL+"/_control"+tc.path, nil, tc.body)
+			if text, _ := answer.valueAt("error").(string); answer.status != tc.status || text == "" {
+				t.Errorf("the answer is %d %s, want %d and an error text", answer.status, answer.raw, tc.status)
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestReadyDescribesSimulator(t *testing.T) {
 // TestIgnoredRetryAfterIsRecorded checks, for each throttle scope, which of two tenants must wait
 // after a Retry-After.
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		setting, header string
 		want            []string // the violations of the other tenant and of the throttled tenant
 	}{
@@ -208,10 +208,10 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 		{"Tenant", "Tenant/Read/", []string{"", simulate.IgnoredRetryAfter}},
 		{"Application", "Application/Read/", []string{simulate.IgnoredRetryAfter, simulate.IgnoredRetryAfter}},
 	} {
-		t.Run("throttle scope "+tt.setting, func(t *testing.T) {
+		t.Run("throttle scope "+tc.setting, func(t *testing.T) {
 			sim := startSimulator(t)
 			throttled, other := sim.newConnectedTenant(), sim.newConnectedTenant()
-			throttled.setBehaviour(jsonObject{"throttle_scope": tt.setting})
+			throttled.setBehaviour(jsonObject{"throttle_scope": tc.setting})
 			read := func(testTenant *tenant) response {
 				header := bearer(testTenant.token(graphScope))
 				header.Set("User-Agent", "app/1.0")
@@ -219,8 +219,8 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 				return testTenant.callGraphWith(header, "GET", "/organization", nil)
 			}
 			sim.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
-			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {
-				t.Errorf("the throttle scope is %q, want the prefix %q", scope, tt.header)
+			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tc.header) {
+				t.Errorf("the throttle scope is %q, want the prefix %q", scope, tc.header)
 			}
 			sim.control("POST", "/clock", jsonObject{"advance": "1m"})
 			sim.control("DELETE", "/calls", nil)
@@ -236,8 +236,8 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 					got = append(got, call.Violation)
 				}
 			}
-			if !slices.Equal(got, tt.want) {
-				t.Fatalf("violations %v, want %v", got, tt.want)
+			if !slices.Equal(got, tc.want) {
+				t.Fatalf("violations %v, want %v", got, tc.want)
 			}
 		})
 	}

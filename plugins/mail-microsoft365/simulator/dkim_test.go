@@ -19,7 +19,7 @@ func (t *tenant) newDKIMConfig(name string) response {
 }
 
 func TestDKIMTargetsFollowStyle(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, domain string
 		before       jsonObject
 		want         string // %P stands for the prefix of the initial domain
@@ -29,15 +29,15 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 		{"another letter", "contoso.example", jsonObject{"dkim_letter": "q"}, "selector1-contoso-example._domainkey.%P.q-v1.dkim.mail.microsoft"},
 		{"classic style", "contoso.example", jsonObject{"dkim_style": jsonObject{"contoso.example": "classic"}}, "selector1-contoso-example._domainkey.%P.onmicrosoft.com"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tt.before != nil {
-				testTenant.setBehaviour(tt.before)
+			if tc.before != nil {
+				testTenant.setBehaviour(tc.before)
 			}
-			testTenant.addMailDomain(tt.domain)
-			row := testTenant.newDKIMConfig(tt.domain).valueAt("value", 0).(jsonObject)
+			testTenant.addMailDomain(tc.domain)
+			row := testTenant.newDKIMConfig(tc.domain).valueAt("value", 0).(jsonObject)
 			prefix := strings.TrimSuffix(testTenant.initialDomain(), ".onmicrosoft.com")
-			want := strings.ReplaceAll(tt.want, "%P", prefix)
+			want := strings.ReplaceAll(tc.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
 				t.Errorf("the targets are not %s and the same for selector2: %v", want, row)
 			}
@@ -50,7 +50,7 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 }
 
 func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		records  func(first, second string) []string
 		succeeds bool
@@ -67,16 +67,16 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			return []string{"selector1 CNAME " + first, "selector2 CNAME " + second}
 		}, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.addMailDomain(domain)
 			row := testTenant.newDKIMConfig(domain).valueAt("value", 0).(jsonObject)
-			for _, record := range tt.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
+			for _, record := range tc.records(row["Selector1CNAME"].(string), row["Selector2CNAME"].(string)) {
 				testTenant.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
 			answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true})
 			config := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain})
-			if tt.succeeds {
+			if tc.succeeds {
 				if answer.status != http.StatusOK || config.valueAt("value", 0, "Status") != "Valid" || config.valueAt("value", 0, "Enabled") != true {
 					t.Errorf("the answer is %d %s, and the configuration %s, want 200 and a valid, enabled configuration", answer.status, answer.raw, config.raw)
 				}

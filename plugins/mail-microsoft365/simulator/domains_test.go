@@ -13,7 +13,7 @@ import (
 const domain = "fabrikam-mail.example"
 
 func TestAddDomainRefusesInvalidDomains(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		before jsonObject // settings to change before the call
 		body   any
@@ -29,13 +29,13 @@ func TestAddDomainRefusesInvalidDomains(t *testing.T) {
 		{"owned elsewhere, refused when added", jsonObject{"elsewhere": []string{"taken.example"}, "elsewhere_at": "add"},
 			jsonObject{"id": "taken.example"}, "graph-conflict"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
-			if tt.before != nil {
-				testTenant.setBehaviour(tt.before)
+			if tc.before != nil {
+				testTenant.setBehaviour(tc.before)
 			}
-			assertGolden(t, tt.golden, testTenant.callGraph("POST", "/domains", tt.body))
+			assertGolden(t, tc.golden, testTenant.callGraph("POST", "/domains", tc.body))
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestVerificationTokenIsStablePerTenant(t *testing.T) {
 }
 
 func TestServiceRecordsFollowMXStyle(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, domain string
 		before       jsonObject
 		mx           string
@@ -118,19 +118,19 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 		{"classic style", "contoso.example", jsonObject{"mx_style": jsonObject{"contoso.example": "classic"}}, `^contoso-example\.mail\.protection\.outlook\.com$`},
 		{"classic style, dashes", domain, jsonObject{"mx_style": jsonObject{domain: "classic"}}, `^fabrikammail-example01b\.mail\.protection\.outlook\.com$`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tt.before != nil {
-				testTenant.setBehaviour(tt.before)
+			if tc.before != nil {
+				testTenant.setBehaviour(tc.before)
 			}
-			testTenant.addMailDomain(tt.domain)
-			answer := testTenant.callGraph("GET", "/domains/"+tt.domain+"/serviceConfigurationRecords", nil)
+			testTenant.addMailDomain(tc.domain)
+			answer := testTenant.callGraph("GET", "/domains/"+tc.domain+"/serviceConfigurationRecords", nil)
 			mx, _ := answer.valueAt("value", 0, "mailExchange").(string)
-			if len(answer.rows()) != 3 || !regexp.MustCompile(tt.mx).MatchString(mx) || answer.valueAt("value", 0, "preference") != 0.0 {
-				t.Errorf("the records are %s, want three, the first an MX that matches %s", answer.raw, tt.mx)
+			if len(answer.rows()) != 3 || !regexp.MustCompile(tc.mx).MatchString(mx) || answer.valueAt("value", 0, "preference") != 0.0 {
+				t.Errorf("the records are %s, want three, the first an MX that matches %s", answer.raw, tc.mx)
 			}
 			if answer.valueAt("value", 1, "text") != "v=spf1 include:spf.protection.outlook.com -all" ||
-				answer.valueAt("value", 2, "label") != "autodiscover."+tt.domain || answer.valueAt("value", 2, "canonicalName") != "autodiscover.outlook.com" {
+				answer.valueAt("value", 2, "label") != "autodiscover."+tc.domain || answer.valueAt("value", 2, "canonicalName") != "autodiscover.outlook.com" {
 				t.Errorf("the SPF or autodiscover record is wrong: %s", answer.raw)
 			}
 			if strings.Contains(string(answer.raw), "_domainkey") {
@@ -256,7 +256,7 @@ func TestDNSOutageFailsVerification(t *testing.T) {
 }
 
 func TestVerifyQueriesDNS(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name    string
 		before  jsonObject
 		records []string // %TOKEN% stands for the verification token
@@ -272,19 +272,19 @@ func TestVerifyQueriesDNS(t *testing.T) {
 		{"owned elsewhere", jsonObject{"elsewhere": []string{domain}}, []string{`TXT "MS=%TOKEN%"`}, "graph-verified-elsewhere"},
 		{"owned elsewhere, record missing", jsonObject{"elsewhere": []string{domain}}, nil, "graph-verified-elsewhere"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tt.before != nil {
-				testTenant.setBehaviour(tt.before)
+			if tc.before != nil {
+				testTenant.setBehaviour(tc.before)
 			}
 			testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 			text := testTenant.callGraph("GET", "/domains/"+domain+"/verificationDnsRecords", nil).valueAt("value", 0, "text").(string)
-			for _, r := range tt.records {
+			for _, r := range tc.records {
 				testTenant.fakeDNS.publish(domain + ". 60 IN " + strings.ReplaceAll(r, "%TOKEN%", strings.TrimPrefix(text, "MS=")))
 			}
 			answer := testTenant.callGraph("POST", "/domains/"+domain+"/verify", jsonObject{"forceTakeover": false})
-			if tt.golden != "" {
-				assertGolden(t, tt.golden, answer)
+			if tc.golden != "" {
+				assertGolden(t, tc.golden, answer)
 			} else if answer.status != http.StatusOK {
 				t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
 			}

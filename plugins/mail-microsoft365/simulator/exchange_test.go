@@ -14,7 +14,7 @@ import (
 
 func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 	shared := newTenantWithMailbox(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		before jsonObject // settings to change before the call
 		cmdlet string
@@ -43,19 +43,19 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 		{"scripted exception", scriptedCmdlets(jsonObject{"Get-Mailbox": jsonObject{"exception": jsonObject{"id": "Ex6F9304", "text": "The operation couldn't be performed because object 'x' couldn't be found on 'y'.",
 			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", jsonObject{}, "exchange-not-found"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := shared
-			if tt.before != nil {
+			if tc.before != nil {
 				testTenant = newTenantWithMailbox(t)
-				testTenant.setBehaviour(tt.before)
+				testTenant.setBehaviour(tc.before)
 			}
-			assertGolden(t, tt.golden, testTenant.runCmdlet(tt.cmdlet, tt.params))
+			assertGolden(t, tc.golden, testTenant.runCmdlet(tc.cmdlet, tc.params))
 		})
 	}
 }
 
 func TestExchangeRequiresBothGrants(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		revoke string
 		before jsonObject
@@ -70,24 +70,24 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 		{name: "token for Graph", header: func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }, status: 401},
 		{name: "no token", header: func(*tenant) http.Header { return http.Header{} }, status: 401},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tt.revoke != "" {
-				testTenant.revoke(tt.revoke)
+			if tc.revoke != "" {
+				testTenant.revoke(tc.revoke)
 			}
-			if tt.before != nil {
-				testTenant.setBehaviour(tt.before)
+			if tc.before != nil {
+				testTenant.setBehaviour(tc.before)
 			}
 			header := bearer(testTenant.token(exchangeScope))
-			if tt.header != nil {
-				header = tt.header(testTenant)
+			if tc.header != nil {
+				header = tc.header(testTenant)
 			}
 			answer := testTenant.runCmdletWith(header, "", "Get-OrganizationConfig", jsonObject{})
-			if answer.status != tt.status {
-				t.Fatalf("the answer is %d %s, want %d", answer.status, answer.raw, tt.status)
+			if answer.status != tc.status {
+				t.Fatalf("the answer is %d %s, want %d", answer.status, answer.raw, tc.status)
 			}
-			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tt.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
-				t.Errorf("the body is %d bytes of %s, want NUL bytes: %v", len(answer.raw), answer.header.Get("Content-Type"), tt.nul)
+			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tc.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
+				t.Errorf("the body is %d bytes of %s, want NUL bytes: %v", len(answer.raw), answer.header.Get("Content-Type"), tc.nul)
 			}
 		})
 	}
@@ -225,19 +225,19 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 // is not executed.
 func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	for _, tt := range [][2]string{
+	for _, tc := range [][2]string{
 		{"Microsoft.Exchange.Data.Directory.MemberAlreadyExistsException", "The recipient is already a member of the group."},
 		{"Microsoft.Exchange.Data.Directory.MemberNotFoundException", "The recipient isn't a member of the group."},
 		{"Microsoft.Exchange.Management.Tasks.RulesValidationException", "The maximum number of rules was reached."},
 		{"Microsoft.Exchange.Data.ThrottlingException", "Your recent queries have surpassed the permitted limit, please try again later"},
 		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
 	} {
-		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tt[0], "text": tt[1]}}}))
+		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tc[0], "text": tc[1]}}}))
 		answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 		inner := answer.valueAt("error", "innererror", "internalexception").(jsonObject)
-		if answer.status != http.StatusBadRequest || inner["type"] != tt[0] || inner["message"] != tt[1] ||
-			answer.valueAt("error", "details", 0, "message") != "|"+tt[0]+"|"+tt[1] {
-			t.Errorf("the answer is %d %s, want 400 with the exception %s", answer.status, answer.raw, tt[0])
+		if answer.status != http.StatusBadRequest || inner["type"] != tc[0] || inner["message"] != tc[1] ||
+			answer.valueAt("error", "details", 0, "message") != "|"+tc[0]+"|"+tc[1] {
+			t.Errorf("the answer is %d %s, want 400 with the exception %s", answer.status, answer.raw, tc[0])
 		}
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
@@ -263,12 +263,8 @@ func TestTransientExceptionIs400(t *testing.T) {
 // TestStateThatCannotBeSavedIs500 checks that a call is answered with 500 and not with a refusal
 // when its effect could not be saved. It makes calls to Exchange and to Graph.
 func TestStateThatCannotBeSavedIs500(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := startSimulatorIn(t, dir, newFakeDNS(t))
-	testTenant := s.newConnectedTenant()
+	dir := newDataDir(t)
+	testTenant := startSimulatorIn(t, dir, newFakeDNS(t)).newConnectedTenant()
 	testTenant.addMailDomain(domain)
 	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {
 		t.Fatal(err)
@@ -295,7 +291,7 @@ func TestScriptedErrorsAndWarningsAre200(t *testing.T) {
 }
 
 func TestExchangeAnswersPlannedFaults(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		status     int
 		retryAfter int
@@ -314,26 +310,26 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 		{"gateway unavailable", 503, 0, "", true},
 		{"gateway timeout", 504, 0, "", true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := newTenantWithMailbox(t)
-			testTenant.planFault(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "times": 1, "operation": "Set-Mailbox"})
+			testTenant.planFault(jsonObject{"kind": "status", "status": tc.status, "retry_after": tc.retryAfter, "times": 1, "operation": "Set-Mailbox"})
 			answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 			switch {
-			case tt.golden != "":
-				assertGolden(t, tt.golden, answer)
-			case answer.status != tt.status || answer.body != nil:
+			case tc.golden != "":
+				assertGolden(t, tc.golden, answer)
+			case answer.status != tc.status || answer.body != nil:
 				t.Errorf("the planned fault is answered with %d %s, want its status without a JSON object", answer.status, answer.raw)
 			}
-			if got := answer.header.Get("Retry-After"); (got == "9") != (tt.retryAfter == 9) {
-				t.Errorf("Retry-After is %q, want the planned %d s, or none for 0", got, tt.retryAfter)
+			if got := answer.header.Get("Retry-After"); (got == "9") != (tc.retryAfter == 9) {
+				t.Errorf("Retry-After is %q, want the planned %d s, or none for 0", got, tc.retryAfter)
 			}
-			if strings.Contains(answer.header.Get("Content-Type"), "html") != tt.html {
+			if strings.Contains(answer.header.Get("Content-Type"), "html") != tc.html {
 				t.Errorf("the content type is wrong: %v", answer.header)
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
 			name := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "DisplayName")
-			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
+			if want := map[bool]string{true: "New", false: "Anna Keller"}[tc.status == 504]; name != want {
 				t.Errorf("afterwards the name is %v, want %s", name, want)
 			}
 		})

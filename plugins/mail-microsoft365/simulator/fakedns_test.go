@@ -13,15 +13,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// fakeDNS is a DNS server. It also has an HTTP interface that returns the address of the DNS
-// server. The simulator gets the URL of this interface as Options.World. In `tenantry dev`, the
-// sandbox serves it.
+// fakeDNS is a DNS server with an HTTP interface that returns the address of the DNS server. The
+// simulator gets the URL of the HTTP interface as Options.World. In `tenantry dev`, the sandbox
+// serves that interface.
 type fakeDNS struct {
 	url string
 
 	mu          sync.Mutex
-	records     []string
-	unavailable bool // the HTTP interface omits the address
+	records     []string // in zone-file form
+	unavailable bool     // the HTTP interface omits the address
 }
 
 // newFakeDNS starts the DNS server over UDP and TCP.
@@ -85,20 +85,20 @@ func (f *fakeDNS) setUnavailable(unavailable bool) {
 	f.unavailable = unavailable
 }
 
-// ServeDNS answers with the published records. Over UDP it truncates an answer of more than four
-// records.
-func (f *fakeDNS) ServeDNS(rw dns.ResponseWriter, q *dns.Msg) {
+// ServeDNS answers with the published records. Over UDP, an answer of more than four records becomes
+// an empty, truncated answer, so that the simulator asks again over TCP.
+func (f *fakeDNS) ServeDNS(rw dns.ResponseWriter, query *dns.Msg) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := new(dns.Msg).SetReply(q)
+	reply := new(dns.Msg).SetReply(query)
 	for _, text := range f.records {
 		rr, err := dns.NewRR(text)
-		if err == nil && strings.EqualFold(rr.Header().Name, q.Question[0].Name) && rr.Header().Rrtype == q.Question[0].Qtype {
-			m.Answer = append(m.Answer, rr)
+		if err == nil && strings.EqualFold(rr.Header().Name, query.Question[0].Name) && rr.Header().Rrtype == query.Question[0].Qtype {
+			reply.Answer = append(reply.Answer, rr)
 		}
 	}
-	if _, udp := rw.RemoteAddr().(*net.UDPAddr); udp && len(m.Answer) > 4 {
-		m.Truncated, m.Answer = true, nil
+	if _, udp := rw.RemoteAddr().(*net.UDPAddr); udp && len(reply.Answer) > 4 {
+		reply.Truncated, reply.Answer = true, nil
 	}
-	_ = rw.WriteMsg(m)
+	_ = rw.WriteMsg(reply)
 }

@@ -11,7 +11,7 @@ import (
 
 func TestGraphRefusesInvalidTokens(t *testing.T) {
 	token := func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		header func(*tenant) http.Header
 		after  func(*tenant)
@@ -24,14 +24,14 @@ func TestGraphRefusesInvalidTokens(t *testing.T) {
 		{"consent revoked, token still alive", token, func(testTenant *tenant) { testTenant.revoke("consent") }, "graph-identity-not-found"},
 		{"permission withdrawn, token still alive", token, withdrawAppRole("Organization.Read.All"), "graph-denied"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			header := tt.header(testTenant)
-			if tt.after != nil {
-				tt.after(testTenant)
+			header := tc.header(testTenant)
+			if tc.after != nil {
+				tc.after(testTenant)
 			}
 			answer := testTenant.callGraphWith(header, "GET", "/organization", nil)
-			assertGolden(t, tt.golden, answer)
+			assertGolden(t, tc.golden, answer)
 			if (answer.header.Get("WWW-Authenticate") != "") != (answer.status == http.StatusUnauthorized) {
 				t.Errorf("WWW-Authenticate of %d: %q, want it only with 401", answer.status, answer.header.Get("WWW-Authenticate"))
 			}

@@ -96,7 +96,7 @@ func TestSignInNameFollowsSetting(t *testing.T) {
 
 func TestMailboxIsVisibleAfterLag(t *testing.T) {
 	enableSMTPAuth := jsonObject{"Identity": "bob@" + domain, "SmtpClientAuthenticationDisabled": false}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                string
 		behaviour           jsonObject
 		inGraph, inExchange bool // found after five seconds
@@ -105,18 +105,18 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 		{"only Exchange lags", jsonObject{"mailbox_ms": 1000, "cas_ms": 10_000}, true, false},
 		{"the lag has passed", jsonObject{"mailbox_ms": 1000}, true, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := newTenantWithMailbox(t)
-			testTenant.setBehaviour(tt.behaviour)
+			testTenant.setBehaviour(tc.behaviour)
 			id := testTenant.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
 			assertGolden(t, "graph-not-found", testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword))
 			assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth))
 			testTenant.control("POST", "/clock", jsonObject{"advance": "5s"})
-			if answer := testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tt.inGraph {
-				t.Errorf("Graph: %d %s, want found: %v", answer.status, answer.raw, tt.inGraph)
+			if answer := testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tc.inGraph {
+				t.Errorf("Graph: %d %s, want found: %v", answer.status, answer.raw, tc.inGraph)
 			}
-			if answer := testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tt.inExchange {
-				t.Errorf("Set-CASMailbox: %d %s, want found: %v", answer.status, answer.raw, tt.inExchange)
+			if answer := testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth); (answer.status == http.StatusOK) != tc.inExchange {
+				t.Errorf("Set-CASMailbox: %d %s, want found: %v", answer.status, answer.raw, tc.inExchange)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ var graphDescription = sync.OnceValues(func() (openapi.Description, error) { ret
 // undocumentedPaths are paths that the tests use and the description lacks.
 var undocumentedPaths = regexp.MustCompile(`^/(policies/|users/\$count$|servicePrincipals\(appId='[^']*'\)/|nothing$)`)
 
-// checkAgainstOpenAPI fails the test when an answer of Graph does not match the OpenAPI
-// description. callGraphWith calls it for every answer. It skips undocumentedPaths.
+// checkAgainstOpenAPI fails the test when a request to Graph is not in the OpenAPI description, or
+// when the answer does not match the description. It ignores undocumentedPaths.
 func checkAgainstOpenAPI(t *testing.T, method, path string, answer response) {
 	t.Helper()
 	description, err := graphDescription()
@@ -30,8 +30,8 @@ func checkAgainstOpenAPI(t *testing.T, method, path string, answer response) {
 	}
 	operation := description.Operation(method, path)
 	if operation == nil {
-		t.Errorf("%s %s is not in the description", method, path)
+		t.Errorf("%s %s is not in the OpenAPI description", method, path)
 	} else if err := openapi.CheckAnswer(operation, answer.status, answer.raw); err != nil {
-		t.Errorf("%s %s: %d does not match the description: %v", method, path, answer.status, err)
+		t.Errorf("%s %s: the answer %d does not match the OpenAPI description: %v", method, path, answer.status, err)
 	}
 }

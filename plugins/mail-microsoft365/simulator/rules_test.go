@@ -209,7 +209,7 @@ func TestRuleChangesApplyAfterLag(t *testing.T) {
 func TestInvalidRuleChangesAreRefused(t *testing.T) {
 	tooLong := strings.Repeat("x", 65)
 	testTenant := newTenantWithRule(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, cmdlet string
 		params       jsonObject
 		message      string
@@ -230,11 +230,11 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 		{"unknown rule disabled", "Disable-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
 		{"unknown rule removed", "Remove-TransportRule", jsonObject{"Identity": "x"}, "couldn't be found"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			answer := testTenant.runCmdlet(tt.cmdlet, tt.params)
+		t.Run(tc.name, func(t *testing.T) {
+			answer := testTenant.runCmdlet(tc.cmdlet, tc.params)
 			text, _ := answer.valueAt("error", "innererror", "internalexception", "message").(string)
-			if answer.status != http.StatusBadRequest || !strings.Contains(text, tt.message) {
-				t.Errorf("the answer is %d %s, want 400 with %q", answer.status, answer.raw, tt.message)
+			if answer.status != http.StatusBadRequest || !strings.Contains(text, tc.message) {
+				t.Errorf("the answer is %d %s, want 400 with %q", answer.status, answer.raw, tc.message)
 			}
 			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.valueAt("value", 0, "Comments") != "managed" {
 				t.Errorf("the refused call had an effect: %s", got.raw)

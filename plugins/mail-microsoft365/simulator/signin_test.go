@@ -48,7 +48,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 }
 
 func TestIDTokenIdentifiesUser(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, user   string
 		guest, admin bool
 	}{
@@ -57,35 +57,35 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 		{"guest", "guest@", true, true},
 		{"guest by home address", "guest@partner.example", true, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.control("POST", "/app", jsonObject{"wids_in_id_token": true})
-			user := tt.user
+			user := tc.user
 			if strings.HasSuffix(user, "@") {
 				user += testTenant.initialDomain()
 			}
 			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).valueAt("id_token").(string))
-			if idp, has := claims["idp"]; has != tt.guest || has && idp == claims["iss"] {
+			if idp, has := claims["idp"]; has != tc.guest || has && idp == claims["iss"] {
 				t.Errorf("idp is %v, want the home tenant of a guest, and no idp for others", idp)
 			}
 			filter := "?$filter=principalId eq '" + claims["oid"].(string) + "' and roleDefinitionId eq '" + globalAdministrator + "'"
 			rows := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
-			if (len(rows) == 1) != tt.admin {
-				t.Errorf("the role assignments are %v, want administrator: %v", rows, tt.admin)
+			if (len(rows) == 1) != tc.admin {
+				t.Errorf("the role assignments are %v, want administrator: %v", rows, tc.admin)
 			}
 			var wids []string
 			for _, w := range claims["wids"].([]any) {
 				wids = append(wids, w.(string))
 			}
-			if strings.Contains(strings.Join(wids, " "), globalAdministrator) != tt.admin {
-				t.Errorf("wids is %v, want administrator: %v", wids, tt.admin)
+			if strings.Contains(strings.Join(wids, " "), globalAdministrator) != tc.admin {
+				t.Errorf("wids is %v, want administrator: %v", wids, tc.admin)
 			}
 		})
 	}
 }
 
 func TestCodeIsRedeemedOnce(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		form   url.Values // replaces the usual parameters
 		twice  bool       // the code was redeemed before
@@ -98,22 +98,22 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 		{"after ten minutes", nil, false, "11m", 400, 70008},
 		{"another verifier", url.Values{"code_verifier": {"wrong"}}, false, "1s", 400, 501481},
 		{"no verifier", url.Values{"code_verifier": {""}}, false, "1s", 400, 501481},
-		{"another redirect URI", url.Values{"redirect_uri": {callback}}, false, "1s", 401, 500112},
+		{"another redirect URI", url.Values{"redirect_uri": {consentRedirectURI}}, false, "1s", 401, 500112},
 		{"another code", url.Values{"code": {"1.unknown"}}, false, "1s", 400, 70000},
 		{"without the secret", url.Values{"client_secret": {""}}, false, "1s", 401, 7000215},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			code := testTenant.signInCode(testTenant.admin)
-			if tt.twice {
+			if tc.twice {
 				testTenant.redeem(code, nil)
 			}
-			testTenant.control("POST", "/clock", jsonObject{"advance": tt.delay})
-			answer := testTenant.redeem(code, tt.form)
-			if answer.status != tt.status || tt.number != 0 && answer.valueAt("error_codes", 0) != tt.number {
-				t.Errorf("the answer is %d %s, want %d and the AADSTS number %v", answer.status, answer.raw, tt.status, tt.number)
+			testTenant.control("POST", "/clock", jsonObject{"advance": tc.delay})
+			answer := testTenant.redeem(code, tc.form)
+			if answer.status != tc.status || tc.number != 0 && answer.valueAt("error_codes", 0) != tc.number {
+				t.Errorf("the answer is %d %s, want %d and the AADSTS number %v", answer.status, answer.raw, tc.status, tc.number)
 			}
-			if tt.twice {
+			if tc.twice {
 				assertGolden(t, "aadsts-54005", answer)
 			}
 		})
@@ -129,7 +129,7 @@ func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
 }
 
 func TestSignInRefusesInvalidRequests(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		change url.Values
 		user   string
@@ -145,25 +145,25 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 		{"prompt none", url.Values{"prompt": {"none"}}, "", "", 302, "login_required"},
 		{"tenant has not consented", nil, "admin", "consent", 302, "AADSTS65001"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tt.before != "" {
-				testTenant.revoke(tt.before)
+			if tc.before != "" {
+				testTenant.revoke(tc.before)
 			}
 			var form url.Values
-			if tt.user != "" {
-				form = url.Values{"username": {strings.Replace(tt.user, "admin", testTenant.admin, 1)}}
+			if tc.user != "" {
+				form = url.Values{"username": {strings.Replace(tc.user, "admin", testTenant.admin, 1)}}
 			}
-			answer, redirect := testTenant.page(testTenant.signInURL(tt.change), form)
+			answer, redirect := testTenant.openPage(testTenant.signInURL(tc.change), form)
 			text := string(answer.raw)
-			if tt.status == http.StatusFound {
+			if tc.status == http.StatusFound {
 				text = redirect.Encode()
 				if redirect.Get("code") != "" || redirect.Get("state") != "st" {
 					t.Errorf("the redirect has %v, want the state st and no code", redirect)
 				}
 			}
-			if answer.status != tt.status || !strings.Contains(text, tt.want) {
-				t.Errorf("the answer is %d %s, want %d with %s", answer.status, text, tt.status, tt.want)
+			if answer.status != tc.status || !strings.Contains(text, tc.want) {
+				t.Errorf("the answer is %d %s, want %d with %s", answer.status, text, tc.status, tc.want)
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestDisabledAccountCannotSignIn(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain("d.example")
 	testTenant.newMailbox("a@d.example", "a.d")
-	if answer, _ := testTenant.page(testTenant.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(answer.raw), "AADSTS50057") {
+	if answer, _ := testTenant.openPage(testTenant.signInURL(nil), url.Values{"username": {"a@d.example"}}); !strings.Contains(string(answer.raw), "AADSTS50057") {
 		t.Errorf("the answer is %d %s, want AADSTS50057", answer.status, answer.raw)
 	}
 }
@@ -182,9 +182,9 @@ func TestDisabledAccountCannotSignIn(t *testing.T) {
 // button instead of a redirect.
 func TestFormPostReturnsCode(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	answer, _ := testTenant.page(testTenant.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {testTenant.admin}})
+	answer, _ := testTenant.openPage(testTenant.signInURL(url.Values{"response_mode": {"form_post"}}), url.Values{"username": {testTenant.admin}})
 	page := string(answer.raw)
-	for _, want := range []string{`action="` + signin + `"`, `name="code" value="1.`, `name="state" value="st"`} {
+	for _, want := range []string{`action="` + signInRedirectURI + `"`, `name="code" value="1.`, `name="state" value="st"`} {
 		if answer.status != http.StatusOK || !strings.Contains(page, want) {
 			t.Errorf("the page with status %d lacks %s: %s", answer.status, want, page)
 		}

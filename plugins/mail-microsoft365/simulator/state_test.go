@@ -69,12 +69,12 @@ func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &simClient{t: t, fakeDNS: dnsServer, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+	sim := &simClient{t: t, fakeDNS: dnsServer, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	if err := json.Unmarshal(line, &s.ready); err != nil {
+	if err := json.Unmarshal(line, &sim.ready); err != nil {
 		t.Fatal(err)
 	}
-	return s, func() {
+	return sim, func() {
 		_ = command.Process.Kill() // SIGKILL
 		_ = command.Wait()
 	}
@@ -85,43 +85,43 @@ func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, fun
 // a planned fault must exist, and a token from before the restart must be valid.
 func TestStateSurvivesSIGKILL(t *testing.T) {
 	dir, dnsServer := t.TempDir(), newFakeDNS(t)
-	s, kill := startProcess(t, dir, dnsServer)
+	sim, kill := startProcess(t, dir, dnsServer)
 	defer kill()
-	testTenant := s.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
+	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	testTenant.addMailDomain(domain)
-	s.control("POST", "/clock", jsonObject{"advance": "20m"})
+	sim.control("POST", "/clock", jsonObject{"advance": "20m"})
 	header := bearer(testTenant.token(exchangeScope))
-	s.planFault(jsonObject{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
-	s.planFault(jsonObject{"kind": "status", "status": 503, "times": 1, "operation": "Set-Mailbox"})
+	sim.planFault(jsonObject{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
+	sim.planFault(jsonObject{"kind": "status", "status": 503, "times": 1, "operation": "Set-Mailbox"})
 
 	requestErr := make(chan error, 1)
 	go func() {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.ready.Settings["exchange_url"]+"/adminapi/beta/"+testTenant.id+"/InvokeCommand",
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, sim.ready.Settings["exchange_url"]+"/adminapi/beta/"+testTenant.id+"/InvokeCommand",
 			strings.NewReader(`{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Shared":true,"Name":"a@`+domain+`","Alias":"a.d","PrimarySmtpAddress":"a@`+domain+`"}}}`))
 		if err != nil {
 			requestErr <- err
 			return
 		}
 		req.Header = header
-		resp, err := s.http.Do(req)
+		resp, err := sim.http.Do(req)
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 		requestErr <- err
 	}()
 	for done := false; !done; {
-		last := s.lastCall()
+		last := sim.lastCall()
 		done = last.Operation == "New-Mailbox" && last.Status == http.StatusOK
 	}
 	kill()
 	if err := <-requestErr; err == nil {
-		t.Fatal("the delayed answer was received, want an error")
+		t.Fatal("New-Mailbox was answered before the kill, want an error")
 	}
 
-	restarted, stop := startProcess(t, dir, dnsServer)
-	defer stop()
-	if got := restarted.ready.Settings["client_id"]; got != s.ready.Settings["client_id"] || restarted.ready.Secrets["client_secret"] != s.ready.Secrets["client_secret"] {
-		t.Errorf("the client id %s or the client secret changed", got)
+	restarted, killRestarted := startProcess(t, dir, dnsServer)
+	defer killRestarted()
+	if got := restarted.ready.Settings["client_id"]; got != sim.ready.Settings["client_id"] || restarted.ready.Secrets["client_secret"] != sim.ready.Secrets["client_secret"] {
+		t.Errorf("the client id %s or the client secret is new, want those from before the restart", got)
 	}
 	if last := restarted.lastCall(); last.Operation != "New-Mailbox" || last.Status != http.StatusOK || !last.Write {
 		t.Errorf("the journal ends with %+v, want a write by New-Mailbox with status 200", last)
@@ -131,7 +131,7 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 		t.Errorf("the mailbox, read with a token from before the restart: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdletWith(header, "", "Set-Mailbox", jsonObject{"Identity": "a@" + domain, "DisplayName": "x"}); answer.status != http.StatusServiceUnavailable {
-		t.Errorf("the planned fault answers %d, want 503", answer.status)
+		t.Errorf("Set-Mailbox, with the fault planned before the restart: %d, want 503", answer.status)
 	}
 }
 
@@ -163,55 +163,56 @@ func TestEffectsStayWhenClockMovesBack(t *testing.T) {
 		}
 	}
 	if answer := testTenant.callGraph("POST", "/domains/later.example/verify", nil); answer.status != http.StatusOK {
-		t.Errorf("the missing record is still cached: %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("verify after the record was published: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-AcceptedDomain", jsonObject{"Identity": strings.ToUpper(domain)}); answer.status != http.StatusOK {
-		t.Errorf("accepted domain: %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("Get-AcceptedDomain: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}); answer.valueAt("value", 0, "IsDehydrated") != false {
-		t.Errorf("the organization is dehydrated again: %s", answer.raw)
+		t.Errorf("the organization is %s, want it not dehydrated", answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": false}); answer.status != http.StatusOK {
-		t.Errorf("mailbox: %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("Set-CASMailbox: %d %s, want 200", answer.status, answer.raw)
 	}
 	testTenant.signInCode(testTenant.admin) // the administrator still has the role
 
-	testTenant.setBehaviour(jsonObject{"domain_ms": 60_000})
+	testTenant.setBehaviour(jsonObject{"domain_ms": 3_600_000})
 	testTenant.callGraph("POST", "/domains", jsonObject{"id": "new.example"})
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/domains/new.example", nil))
-	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Second)})
+	testTenant.control("POST", "/clock", jsonObject{"now": time.Now().Add(-48*time.Hour + 61*time.Minute)})
 	if answer := testTenant.callGraph("GET", "/domains/new.example", nil); answer.status != http.StatusOK {
-		t.Errorf("a lag that began after the clock moved back does not end: %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("after the lag of a domain that was added after the clock moved back: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
-// runConcurrently calls run n times concurrently and counts the statuses.
-func runConcurrently(n int, run func() response) map[int]int {
+// callConcurrently makes the same call several times at once. It returns the number of answers of
+// each status.
+func callConcurrently(times int, call func() response) map[int]int {
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	got := map[int]int{}
-	for range n {
+	statuses := map[int]int{}
+	for range times {
 		running.Go(func() {
-			answer := run()
+			answer := call()
 			mu.Lock()
-			got[answer.status]++
+			statuses[answer.status]++
 			mu.Unlock()
 		})
 	}
 	running.Wait()
-	return got
+	return statuses
 }
 
 func TestConcurrentCreatesSucceedOnce(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	exchangeToken, graphToken := bearer(testTenant.token(exchangeScope)), bearer(testTenant.token(graphScope))
-	mailboxes := runConcurrently(12, func() response {
+	mailboxes := callConcurrently(12, func() response {
 		return testTenant.runCmdletWith(exchangeToken, "", "New-Mailbox", mailboxParams("bob@"+domain, "bob.d"))
 	})
 	if mailboxes[http.StatusOK] != 1 || mailboxes[http.StatusBadRequest] != 11 {
 		t.Errorf("the statuses of New-Mailbox are %v, want 200 once and 400 eleven times", mailboxes)
 	}
-	domains := runConcurrently(12, func() response {
+	domains := callConcurrently(12, func() response {
 		return testTenant.callGraphWith(graphToken, "POST", "/domains", jsonObject{"id": "new.example"})
 	})
 	if domains[http.StatusCreated] != 1 || domains[http.StatusBadRequest] != 11 {
@@ -230,11 +231,11 @@ func TestConcurrentVerificationsSucceedOnce(t *testing.T) {
 	for _, testTenant := range tenants {
 		pending <- testTenant
 	}
-	got := runConcurrently(len(tenants), func() response {
+	statuses := callConcurrently(len(tenants), func() response {
 		testTenant := <-pending
 		return testTenant.callGraph("POST", "/domains/"+domain+"/verify", nil)
 	})
-	if got[http.StatusOK] != 1 || got[http.StatusBadRequest] != 1 {
-		t.Errorf("the statuses are %v, want one success and one refusal", got)
+	if statuses[http.StatusOK] != 1 || statuses[http.StatusBadRequest] != 1 {
+		t.Errorf("the statuses of verify are %v, want 200 once and 400 once", statuses)
 	}
 }

@@ -50,9 +50,9 @@ func (t *tenant) setBehaviour(b jsonObject) {
 
 func (t *tenant) initialDomain() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
 
-// page gets a page of the login host, or posts form to it. The second result is the query of the
-// redirect.
-func (s *simClient) page(address string, form url.Values) (response, url.Values) {
+// openPage gets a page of the login host, or posts form to the page if form is not nil. The second
+// result is the query of the redirect.
+func (s *simClient) openPage(address string, form url.Values) (response, url.Values) {
 	s.t.Helper()
 	method, header, body := "GET", http.Header{}, ""
 	if form != nil {
@@ -70,14 +70,14 @@ func (s *simClient) page(address string, form url.Values) (response, url.Values)
 // consentURL returns the address of the newer consent page.
 func (t *tenant) consentURL() string {
 	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "scope": {graphScope},
-		"redirect_uri": {callback}, "state": {"st"}}
+		"redirect_uri": {consentRedirectURI}, "state": {"st"}}
 	return t.ready.Settings["login_url"] + "/organizations/v2.0/adminconsent?" + query.Encode()
 }
 
 // consent grants consent as the administrator.
 func (t *tenant) consent() {
 	t.t.Helper()
-	answer, redirect := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
+	answer, redirect := t.openPage(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
 	if answer.status != http.StatusFound || redirect.Get("tenant") != t.id {
 		t.t.Fatalf("consent: %d %s, want a redirect with the tenant", answer.status, answer.raw)
 	}
@@ -87,18 +87,18 @@ func (t *tenant) consent() {
 // the usual parameters.
 func (t *tenant) signInURL(changes url.Values) string {
 	query := url.Values{"client_id": {t.ready.Settings["client_id"]}, "response_type": {"code"},
-		"redirect_uri": {signin}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
+		"redirect_uri": {signInRedirectURI}, "scope": {"openid profile"}, "state": {"st"}, "nonce": {"n1"},
 		"code_challenge": {"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"}, "code_challenge_method": {"S256"}}
 	maps.Copy(query, changes)
 	return t.ready.Settings["login_url"] + "/" + t.id + "/oauth2/v2.0/authorize?" + query.Encode()
 }
 
-// verifier is the PKCE verifier for the challenge in signInURL (RFC 7636, appendix B).
-const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+// pkceVerifier is the PKCE verifier for the challenge in signInURL (RFC 7636, appendix B).
+const pkceVerifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
 func (t *tenant) signInCode(username string) string {
 	t.t.Helper()
-	answer, redirect := t.page(t.signInURL(nil), url.Values{"username": {username}})
+	answer, redirect := t.openPage(t.signInURL(nil), url.Values{"username": {username}})
 	if answer.status != http.StatusFound || redirect.Get("code") == "" || redirect.Get("state") != "st" {
 		t.t.Fatalf("sign-in of %s: %d %s, want a redirect with a code and the state st", username, answer.status, answer.header.Get("Location"))
 	}
@@ -108,8 +108,8 @@ func (t *tenant) signInCode(username string) string {
 // redeem redeems a code. The parameters in changes replace the usual parameters.
 func (t *tenant) redeem(code string, changes url.Values) response {
 	t.t.Helper()
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signin},
-		"code_verifier": {verifier}}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signInRedirectURI},
+		"code_verifier": {pkceVerifier}}
 	maps.Copy(form, changes)
 	return t.askToken(t.id, form)
 }

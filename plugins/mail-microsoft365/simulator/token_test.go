@@ -37,7 +37,7 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 	withFault := func(f jsonObject) func(*tenant) {
 		return func(testTenant *tenant) { f["kind"], f["times"] = "status", 1; testTenant.planFault(f) }
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		before func(*tenant)
 		ask    func(*tenant) response
@@ -62,12 +62,12 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 		{"transient", withFault(jsonObject{"status": 503}), credentials, "aadsts-90013"},
 		{"client request loop", withFault(jsonObject{"status": 400}), credentials, "aadsts-50196"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newTenant()
-			if tt.before != nil {
-				tt.before(testTenant)
+			if tc.before != nil {
+				tc.before(testTenant)
 			}
-			assertGolden(t, tt.golden, tt.ask(testTenant))
+			assertGolden(t, tc.golden, tc.ask(testTenant))
 		})
 	}
 }
@@ -253,7 +253,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 	tokenURL := sim.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
 	client, now := sim.ready.Settings["client_id"], time.Now()
 
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name      string
 		signer    credential
 		algorithm jose.SignatureAlgorithm
@@ -272,22 +272,22 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		{"expires in an hour", registeredCert, jose.PS256, jsonObject{"exp": now.Add(time.Hour).Unix()}, 700024},
 		{"no expiry", registeredCert, jose.PS256, jsonObject{"exp": nil}, 700024},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			claims := jsonObject{"aud": tokenURL, "iss": client, "sub": client, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
 				"exp": now.Add(10 * time.Minute).Unix()}
-			maps.Copy(claims, tt.change)
+			maps.Copy(claims, tc.change)
 			answer := sim.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
 				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-				"client_assertion":      {tt.signer.sign(t, tt.algorithm, claims)}})
+				"client_assertion":      {tc.signer.sign(t, tc.algorithm, claims)}})
 			switch {
-			case tt.want == 0 && answer.status != http.StatusOK:
+			case tc.want == 0 && answer.status != http.StatusOK:
 				t.Errorf("the answer is %d %s, want a token", answer.status, answer.raw)
-			case tt.want == 0 && claimsOf(t, answer.valueAt("access_token").(string))["appidacr"] != "2":
+			case tc.want == 0 && claimsOf(t, answer.valueAt("access_token").(string))["appidacr"] != "2":
 				t.Error("appidacr does not say that the application used a certificate")
-			case tt.want == 700027:
+			case tc.want == 700027:
 				assertGolden(t, "aadsts-700027", answer)
-			case tt.want != 0 && (answer.status != http.StatusUnauthorized || answer.valueAt("error_codes", 0) != tt.want):
-				t.Errorf("the answer is %d %s, want 401 with AADSTS number %v", answer.status, answer.raw, tt.want)
+			case tc.want != 0 && (answer.status != http.StatusUnauthorized || answer.valueAt("error_codes", 0) != tc.want):
+				t.Errorf("the answer is %d %s, want 401 with AADSTS number %v", answer.status, answer.raw, tc.want)
 			}
 		})
 	}

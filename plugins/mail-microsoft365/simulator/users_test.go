@@ -14,7 +14,7 @@ func TestUsersAreInPages(t *testing.T) {
 	next := "/users?$top=2&$select=id"
 	for pages := 0; next != ""; pages++ {
 		if pages > 5 {
-			t.Fatal("the list has more than six pages")
+			t.Fatal("the list has more than six pages, want it to end")
 		}
 		answer := testTenant.callGraph("GET", next, nil)
 		for _, row := range answer.rows() {
@@ -22,7 +22,7 @@ func TestUsersAreInPages(t *testing.T) {
 		}
 		link, _ := answer.valueAt("@odata.nextLink").(string)
 		if link != "" && !strings.HasPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0/") {
-			t.Fatalf("the link is outside of Graph: %s", link)
+			t.Fatalf("the link to the next page is %s, want an address of Graph", link)
 		}
 		next = strings.TrimPrefix(link, testTenant.ready.Settings["graph_url"]+"/v1.0")
 	}
@@ -38,7 +38,7 @@ func TestUsersAreInPages(t *testing.T) {
 
 func TestUsersCanBeFiltered(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	eventual := func() http.Header {
+	eventualHeader := func() http.Header {
 		header := bearer(testTenant.token(graphScope))
 		header.Set("ConsistencyLevel", "eventual")
 		return header
@@ -54,7 +54,7 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		"displayName eq 'O''Neil'":                                         0,
 		"assignedLicenses/$count ne 0 and accountEnabled eq true":          1,
 	} {
-		answer := testTenant.callGraphWith(eventual(), "GET", "/users?$count=true&$filter="+filter, nil)
+		answer := testTenant.callGraphWith(eventualHeader(), "GET", "/users?$count=true&$filter="+filter, nil)
 		if answer.status != http.StatusOK || len(answer.rows()) != want || answer.valueAt("@odata.count") != float64(want) {
 			t.Errorf("%s: %d %s, want 200 with %d users", filter, answer.status, answer.raw, want)
 		}
@@ -63,16 +63,16 @@ func TestUsersCanBeFiltered(t *testing.T) {
 		"/users?$filter=shoeSize eq 42", "/users/$count"} {
 		assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", path, nil))
 	}
-	if answer := testTenant.callGraphWith(eventual(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
+	if answer := testTenant.callGraphWith(eventualHeader(), "GET", "/users/$count?$filter=assignedLicenses/$count ne 0", nil); string(answer.raw) != "1" {
 		t.Errorf("the count is %d %s, want 1", answer.status, answer.raw)
 	}
 }
 
 func TestUserUpdateChecksValues(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
-		body   jsonObject
-		golden string // "" for success
+		body   jsonObject // the userPrincipalName "admin@" stands for the administrator's
+		golden string     // "" for success
 	}{
 		{"password and accountEnabled", enableWithPassword, ""},
 		{"weak password", jsonObject{"passwordProfile": jsonObject{"password": "Short1!"}}, "graph-weak-password"},
@@ -85,16 +85,16 @@ func TestUserUpdateChecksValues(t *testing.T) {
 		{"unknown property", jsonObject{"favouriteColour": "blue"}, "graph-bad-request"},
 		{"wrong type", jsonObject{"accountEnabled": "yes"}, "graph-invalid-values"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			testTenant.addMailDomain("d.example")
 			id := testTenant.newMailbox("anna@d.example", "anna.d")["ExternalDirectoryObjectId"].(string)
-			if upn, ok := tt.body["userPrincipalName"].(string); ok && strings.HasSuffix(upn, "@") {
-				tt.body["userPrincipalName"] = testTenant.admin
+			if upn, ok := tc.body["userPrincipalName"].(string); ok && strings.HasSuffix(upn, "@") {
+				tc.body["userPrincipalName"] = testTenant.admin
 			}
-			answer := testTenant.callGraph("PATCH", "/users/"+id, tt.body)
-			if tt.golden != "" {
-				assertGolden(t, tt.golden, answer)
+			answer := testTenant.callGraph("PATCH", "/users/"+id, tc.body)
+			if tc.golden != "" {
+				assertGolden(t, tc.golden, answer)
 			} else if answer.status != http.StatusNoContent {
 				t.Errorf("the answer is %d %s, want 204", answer.status, answer.raw)
 			}
@@ -113,7 +113,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 	passwords := []string{"Passw0rd!", "P@ssw0rd1", "Password123!", "Welcome1!", "Qwerty-12"}
 	for _, password := range passwords {
 		if answer := setPassword(password); answer.status != http.StatusNoContent {
-			t.Errorf("%s: %d %s, want 204", password, answer.status, answer.raw)
+			t.Errorf("the password %s: %d %s, want 204", password, answer.status, answer.raw)
 		}
 	}
 	testTenant.setBehaviour(jsonObject{"banned_words": []string{"password", "welcome", "qwerty"}})
@@ -121,7 +121,7 @@ func TestBannedPasswordsFollowSetting(t *testing.T) {
 		assertGolden(t, "graph-weak-password", setPassword(password))
 	}
 	if answer := setPassword("Correct-Horse-7"); answer.status != http.StatusNoContent {
-		t.Errorf("no banned word: %d %s, want 204", answer.status, answer.raw)
+		t.Errorf("a password without a banned word: %d %s, want 204", answer.status, answer.raw)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestDeleteUserDeletesMailbox(t *testing.T) {
 		t.Errorf("with $select: %s, want accountEnabled false and no id", answer.raw)
 	}
 	if answer := testTenant.callGraph("DELETE", "/users/"+id, nil); answer.status != http.StatusNoContent {
-		t.Errorf("the answer is %d %s, want 204", answer.status, answer.raw)
+		t.Errorf("DELETE answers %d %s, want 204", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
 	assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@d.example"}))

@@ -31,10 +31,10 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 		header.Del(name)
 		return header
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, host, path string
 		header           http.Header
-		want             string
+		want             string // "" if no rule is broken
 	}{
 		{"good Graph request", graphHost, "/v1.0/users?$top=999", completeHeader(), ""},
 		{"good Exchange request", exchangeHost, "/adminapi/beta/t/InvokeCommand", completeHeader(), ""},
@@ -47,27 +47,27 @@ func TestJournalNamesBrokenRules(t *testing.T) {
 		{"no anchor", exchangeHost, "/adminapi/beta/t/InvokeCommand", without("X-AnchorMailbox"), noAnchor},
 		{"page for a browser", loginHost, "/organizations/v2.0/adminconsent", http.Header{}, ""},
 	} {
-		r := httptest.NewRequest(http.MethodGet, tt.host+tt.path, nil)
-		r.Header = tt.header
-		if got := s.violation(r, simulate.Call{Host: tt.host, Operation: "x"}, nil); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		r := httptest.NewRequest(http.MethodGet, tc.host+tc.path, nil)
+		r.Header = tc.header
+		if got := s.violation(r, simulate.Call{Host: tc.host, Operation: "x"}, nil); got != tc.want {
+			t.Errorf("%s: the violation is %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
 
 func TestTokenLoopIsAViolation(t *testing.T) {
-	var requests tokenCounter
-	body := []byte(url.Values{"grant_type": {"client_credentials"}, "scope": {"graph"}}.Encode())
+	var counter tokenCounter
+	tokenRequest := []byte(url.Values{"grant_type": {"client_credentials"}, "scope": {"graph"}}.Encode())
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	for n := range maxTokenRequests {
-		if requests.countAndCheck("t", body, now) {
-			t.Fatalf("request %d is too many, want %d requests allowed", n+1, maxTokenRequests)
+	for i := range maxTokenRequests {
+		if counter.countAndCheck("t", tokenRequest, now) {
+			t.Fatalf("request %d is a violation, want %d requests allowed", i+1, maxTokenRequests)
 		}
 	}
-	if !requests.countAndCheck("t", body, now) || requests.countAndCheck("u", body, now) || requests.countAndCheck("t", body, now.Add(tokenWindow)) {
-		t.Fatal("want too many requests only in the same tenant and window")
+	if !counter.countAndCheck("t", tokenRequest, now) || counter.countAndCheck("u", tokenRequest, now) || counter.countAndCheck("t", tokenRequest, now.Add(tokenWindow)) {
+		t.Fatal("want a violation only for a further request of the same tenant in the same window")
 	}
-	if code := []byte(strings.Replace(string(body), "client_credentials", "authorization_code", 1)); requests.countAndCheck("t", code, now) {
+	if codeRequest := []byte(strings.Replace(string(tokenRequest), "client_credentials", "authorization_code", 1)); counter.countAndCheck("t", codeRequest, now) {
 		t.Fatal("the request with the code of a sign-in counts, want it ignored")
 	}
 }
