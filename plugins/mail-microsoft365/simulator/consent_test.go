@@ -182,7 +182,7 @@ func TestRedirectURIMustBeRegistered(t *testing.T) {
 }
 
 // TestPortOfLoopbackRedirectURIIsIgnored checks that the port of a loopback URI need not match the
-// registered port. Host and path must match. With any other host, the port must match too.
+// registered port, but host and path must. If the host is not a loopback host, the port must match.
 func TestPortOfLoopbackRedirectURIIsIgnored(t *testing.T) {
 	for registered, statuses := range map[string]map[string]int{
 		"http://127.0.0.1:8080/callback": {

@@ -27,7 +27,7 @@ func TestControlCreatesAndListsTenants(t *testing.T) {
 	sim.control("POST", "/tenants", jsonObject{})
 	var list []jsonObject
 	if err := json.Unmarshal(sim.control("GET", "/tenants", nil).raw, &list); err != nil || len(list) != 2 {
-		t.Fatalf("the list of tenants: %v %v, want two", err, list)
+		t.Fatalf("the list of tenants is %v, %v, want two tenants", list, err)
 	}
 	if diff := cmp.Diff(jsonObject{"tenant_id": id, "admin": admin, "name": "Fabrikam Outreach", "consent": "none"}, list[0]); diff != "" {
 		t.Errorf("the first tenant (-want +got):\n%s", diff)
@@ -110,8 +110,8 @@ func TestInvalidBehaviourIsRefused(t *testing.T) {
 	}
 }
 
-// TestAdministratorRemovesAMailbox checks that the mailbox and its account are gone after the
-// administrator has deleted the mailbox.
+// TestAdministratorRemovesAMailbox checks the control call that simulates an administrator who
+// deletes a mailbox: the mailbox and its account no longer exist.
 func TestAdministratorRemovesAMailbox(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	address := "anna@" + domain
@@ -120,16 +120,16 @@ func TestAdministratorRemovesAMailbox(t *testing.T) {
 	}
 	exchangeToken, graphToken := bearer(testTenant.token(exchangeScope)), bearer(testTenant.token(graphScope))
 	if answer := testTenant.runCmdletWith(exchangeToken, "", "Get-Mailbox", jsonObject{"Identity": address}); answer.status == 200 {
-		t.Errorf("the removed mailbox still exists: %s", answer.raw)
+		t.Errorf("Get-Mailbox of the removed mailbox answers %s, want an error", answer.raw)
 	}
 	if answer := testTenant.callGraphWith(graphToken, "GET", "/users/"+address, nil); answer.status != 404 {
-		t.Errorf("the account: %d %s, want 404", answer.status, answer.raw)
+		t.Errorf("the account of the removed mailbox: %d %s, want 404", answer.status, answer.raw)
 	}
 }
 
 func TestChangedDelayAppliesToLaterChanges(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
-	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
+	testTenant.setBehaviour(jsonObject{"consent_ms": 3_600_000})
 	testTenant.consent()
 	testTenant.setBehaviour(jsonObject{"consent_ms": 0})
 	assertGolden(t, "aadsts-700016", testTenant.clientCredentials(testTenant.id, graphScope))
@@ -172,60 +172,60 @@ func TestJournalAndGraphOmitPasswords(t *testing.T) {
 	testTenant.callGraph("PATCH", "/users/"+testTenant.admin, enableWithPassword)
 	raw := string(testTenant.control("GET", "/calls", nil).raw)
 	if strings.Contains(raw, "Correct-Horse-7") {
-		t.Error("the journal contains a password")
+		t.Error("the journal contains the password, want it omitted")
 	}
 	if answer := testTenant.callGraph("GET", "/users/"+testTenant.admin, nil); answer.status != http.StatusOK || strings.Contains(string(answer.raw), "Correct-Horse-7") {
-		t.Errorf("the user is missing or shows the password: %s", answer.raw)
+		t.Errorf("the user is %d %s, want 200 without the password", answer.status, answer.raw)
 	}
 }
 
 func TestReadyDescribesSimulator(t *testing.T) {
 	sim := startSimulator(t)
 	if sim.ready.Provider != "microsoft365" || sim.ready.Settings["client_id"] == "" || sim.ready.Secrets["client_secret"] == "" {
-		t.Errorf("the provider, client_id or client_secret is missing: %+v", sim.ready)
+		t.Errorf("Ready is %+v, want the provider microsoft365, a client_id and a client_secret", sim.ready)
 	}
 	for name, path := range map[string]string{"login_url": "/login", "graph_url": "/graph", "exchange_url": "/exchange"} {
 		if sim.ready.Settings[name] != sim.ready.URL+path {
-			t.Errorf("%s: %s, want the URL of the simulator with its path", name, sim.ready.Settings[name])
+			t.Errorf("%s is %s, want %s", name, sim.ready.Settings[name], sim.ready.URL+path)
 		}
 	}
 	if diff := cmp.Diff([]string{"tenants", "messages"}, sim.ready.Control); diff != "" {
 		t.Errorf("the control calls (-want +got):\n%s", diff)
 	}
 	if answer := sim.do("GET", sim.ready.URL+"/elsewhere", nil, ""); answer.status != http.StatusNotFound {
-		t.Errorf("an unknown host answers %d, want 404", answer.status)
+		t.Errorf("a path of no simulated host answers %d, want 404", answer.status)
 	}
 }
 
 // TestIgnoredRetryAfterIsRecorded checks, for each throttle scope, which of two tenants must wait
-// after a Retry-After.
+// after one of them received a Retry-After.
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 	for _, tc := range []struct {
-		setting, header string
-		want            []string // the violations of the other tenant and of the throttled tenant
+		scope, wantHeader string   // wantHeader is a prefix of the header x-ms-throttle-scope
+		want              []string // the violations of unthrottled and of throttled
 	}{
 		{"", "Tenant_Application/Read/", []string{"", simulate.IgnoredRetryAfter}},
 		{"Tenant", "Tenant/Read/", []string{"", simulate.IgnoredRetryAfter}},
 		{"Application", "Application/Read/", []string{simulate.IgnoredRetryAfter, simulate.IgnoredRetryAfter}},
 	} {
-		t.Run("throttle scope "+tc.setting, func(t *testing.T) {
+		t.Run("throttle scope "+tc.scope, func(t *testing.T) {
 			sim := startSimulator(t)
-			throttled, other := sim.newConnectedTenant(), sim.newConnectedTenant()
-			throttled.setBehaviour(jsonObject{"throttle_scope": tc.setting})
-			read := func(testTenant *tenant) response {
+			throttled, unthrottled := sim.newConnectedTenant(), sim.newConnectedTenant()
+			throttled.setBehaviour(jsonObject{"throttle_scope": tc.scope})
+			readOrganization := func(testTenant *tenant) response {
 				header := bearer(testTenant.token(graphScope))
 				header.Set("User-Agent", "app/1.0")
 				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
 				return testTenant.callGraphWith(header, "GET", "/organization", nil)
 			}
 			sim.planFault(jsonObject{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
-			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tc.header) {
-				t.Errorf("the throttle scope is %q, want the prefix %q", scope, tc.header)
+			if scope := readOrganization(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tc.wantHeader) {
+				t.Errorf("the throttle scope is %q, want the prefix %q", scope, tc.wantHeader)
 			}
 			sim.control("POST", "/clock", jsonObject{"advance": "1m"})
 			sim.control("DELETE", "/calls", nil)
-			read(other)
-			read(throttled)
+			readOrganization(unthrottled)
+			readOrganization(throttled)
 			var calls []simulate.Entry
 			if err := json.Unmarshal(sim.control("GET", "/calls", nil).raw, &calls); err != nil {
 				t.Fatal(err)
@@ -237,7 +237,7 @@ func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, tc.want) {
-				t.Fatalf("violations %v, want %v", got, tc.want)
+				t.Fatalf("the violations of the two reads are %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ func (t *tenant) newDKIMConfig(name string) response {
 	t.t.Helper()
 	answer := t.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": name, "KeySize": 2048, "Enabled": false})
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("the answer is %d %s, want 200", answer.status, answer.raw)
+		t.t.Fatalf("New-DkimSigningConfig answers %d %s, want 200", answer.status, answer.raw)
 	}
 	return answer
 }
@@ -21,8 +21,8 @@ func (t *tenant) newDKIMConfig(name string) response {
 func TestDKIMTargetsFollowStyle(t *testing.T) {
 	for _, tc := range []struct {
 		name, domain string
-		before       jsonObject
-		want         string // %P stands for the prefix of the initial domain
+		behaviour    jsonObject // settings to change before the domain is added
+		want         string     // %P stands for the prefix of the initial domain
 	}{
 		{"new style", "contoso.example", nil, "selector1-contoso-example._domainkey.%P.n-v1.dkim.mail.microsoft"},
 		{"new style, dashes", domain, nil, "selector1-fabrikammail-example01i._domainkey.%P.n-v1.dkim.mail.microsoft"},
@@ -31,19 +31,19 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tc.before != nil {
-				testTenant.setBehaviour(tc.before)
+			if tc.behaviour != nil {
+				testTenant.setBehaviour(tc.behaviour)
 			}
 			testTenant.addMailDomain(tc.domain)
 			row := testTenant.newDKIMConfig(tc.domain).valueAt("value", 0).(jsonObject)
 			prefix := strings.TrimSuffix(testTenant.initialDomain(), ".onmicrosoft.com")
 			want := strings.ReplaceAll(tc.want, "%P", prefix)
 			if row["Selector1CNAME"] != want || row["Selector2CNAME"] != strings.Replace(want, "selector1", "selector2", 1) {
-				t.Errorf("the targets are not %s and the same for selector2: %v", want, row)
+				t.Errorf("the configuration is %v, want the target %s, and the same with selector2", row, want)
 			}
 			if row["Status"] != "CnameMissing" || row["Enabled"] != false || row["Selector1KeySize"] != 2048.0 ||
 				row["Selector1KeySize@data.type"] != "System.Int32" {
-				t.Errorf("the status or the key size is wrong: %v", row)
+				t.Errorf("the configuration is %v, want it disabled, CnameMissing, with keys of 2048 bits", row)
 			}
 		})
 	}
@@ -52,19 +52,19 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		records  func(first, second string) []string
+		records  func(target1, target2 string) []string // the published records, made from the targets of the selectors
 		succeeds bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},
-		{"one selector", func(first, _ string) []string { return []string{"selector1 CNAME " + first} }, false},
-		{"another target", func(_, second string) []string {
-			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + second}
+		{"only one selector published", func(target1, _ string) []string { return []string{"selector1 CNAME " + target1} }, false},
+		{"a wrong target", func(_, target2 string) []string {
+			return []string{"selector1 CNAME elsewhere.example", "selector2 CNAME " + target2}
 		}, false},
-		{"the targets swapped", func(first, second string) []string {
-			return []string{"selector1 CNAME " + second, "selector2 CNAME " + first}
+		{"the targets swapped", func(target1, target2 string) []string {
+			return []string{"selector1 CNAME " + target2, "selector2 CNAME " + target1}
 		}, false},
-		{"both", func(first, second string) []string {
-			return []string{"selector1 CNAME " + first, "selector2 CNAME " + second}
+		{"both selectors published", func(target1, target2 string) []string {
+			return []string{"selector1 CNAME " + target1, "selector2 CNAME " + target2}
 		}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -84,24 +84,24 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 			}
 			assertGolden(t, "exchange-no-cname", answer)
 			if config.valueAt("value", 0, "Status") != "CnameMissing" || config.valueAt("value", 0, "Enabled") != false {
-				t.Errorf("the configuration is enabled without its CNAME records: %s", config.raw)
+				t.Errorf("the configuration is %s, want it disabled and CnameMissing", config.raw)
 			}
 		})
 	}
 }
 
-// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call cannot enable the
-// configuration, and leaves it disabled.
+// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails, because it cannot
+// enable the configuration, and leaves a disabled configuration.
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)
 	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": true}))
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Enabled") != false || answer.valueAt("value", 0, "Selector1KeySize") != 1024.0 {
-		t.Errorf("the configuration is enabled, or does not have the default key size: %s", answer.raw)
+		t.Errorf("the configuration is %s, want it disabled, with the default key size of 1024 bits", answer.raw)
 	}
 	assertGolden(t, "exchange-signing-exists", testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "Enabled": false}))
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{}); len(answer.rows()) != 2 || answer.valueAt("value", 0, "IsDefault") != true {
-		t.Errorf("want two configurations, the first the default one: %s", answer.raw)
+		t.Errorf("the configurations are %s, want two, the first the default one", answer.raw)
 	}
 }
 
@@ -110,18 +110,18 @@ func TestEnablingDKIMCreatesMissingKeys(t *testing.T) {
 	testTenant.setBehaviour(jsonObject{"dkim_listed": true})
 	testTenant.addMailDomain(domain)
 	if answer := testTenant.runCmdlet("Get-DkimSigningConfig", jsonObject{"Identity": domain}); answer.valueAt("value", 0, "Status") != "NoDKIMKeys" || answer.valueAt("value", 0, "Selector1CNAME") != "" {
-		t.Errorf("the listed domain has keys: %s", answer.raw)
+		t.Errorf("the configuration is %s, want NoDKIMKeys and no targets", answer.raw)
 	}
 	assertGolden(t, "exchange-no-cname", testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}))
 	testTenant.publishSelectorCNAMEs(domain)
 	if answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
-		t.Errorf("the answer is %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("Set-DkimSigningConfig with the CNAME records: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
 func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant(jsonObject{"bootstrap": "dehydrated"})
-	testTenant.setBehaviour(jsonObject{"hydrate_ms": 30_000})
+	testTenant.setBehaviour(jsonObject{"hydrate_ms": 3_600_000})
 	testTenant.addMailDomain(domain)
 	isDehydrated := func() any {
 		return testTenant.runCmdlet("Get-OrganizationConfig", jsonObject{}).valueAt("value", 0, "IsDehydrated")
@@ -137,9 +137,9 @@ func TestDehydratedTenantRefusesDKIM(t *testing.T) {
 	}
 	assertRefused()
 	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))
-	testTenant.control("POST", "/clock", jsonObject{"advance": "31s"})
+	testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
 	if isDehydrated() != false {
-		t.Error("the organization is still dehydrated after the delay")
+		t.Error("the organization is dehydrated after the delay, want it hydrated")
 	}
 	testTenant.newDKIMConfig(domain)
 	assertGolden(t, "exchange-already-hydrated", testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}))

@@ -13,13 +13,13 @@ import (
 )
 
 func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
-	shared := newTenantWithMailbox(t)
+	sharedTenant := newTenantWithMailbox(t) // of all cases that change no setting
 	for _, tc := range []struct {
-		name   string
-		before jsonObject // settings to change before the call
-		cmdlet string
-		params any
-		golden string
+		name      string
+		behaviour jsonObject // settings to change before the call
+		cmdlet    string
+		params    any
+		golden    string
 	}{
 		{"unknown parameter", nil, "Get-Mailbox", jsonObject{"Bogus": 1}, "exchange-unknown-parameter"},
 		{"unknown parameter before a missing one", nil, "Set-Mailbox", jsonObject{"Bogus": 1}, "exchange-unknown-parameter"},
@@ -44,10 +44,10 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 			"type": "Microsoft.Exchange.Configuration.Tasks.ManagementObjectNotFoundException"}}}), "Get-Mailbox", jsonObject{}, "exchange-not-found"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			testTenant := shared
-			if tc.before != nil {
+			testTenant := sharedTenant
+			if tc.behaviour != nil {
 				testTenant = newTenantWithMailbox(t)
-				testTenant.setBehaviour(tc.before)
+				testTenant.setBehaviour(tc.behaviour)
 			}
 			assertGolden(t, tc.golden, testTenant.runCmdlet(tc.cmdlet, tc.params))
 		})
@@ -56,17 +56,17 @@ func TestCmdletsReturnDocumentedExceptions(t *testing.T) {
 
 func TestExchangeRequiresBothGrants(t *testing.T) {
 	for _, tc := range []struct {
-		name   string
-		revoke string
-		before jsonObject
-		header func(*tenant) http.Header
-		status int
-		nul    bool // the body is 4096 NUL bytes
+		name      string
+		revoke    string     // the grant to revoke, if any
+		behaviour jsonObject // settings to change before the call
+		header    func(*tenant) http.Header
+		status    int
+		nul       bool // the body is 4096 NUL bytes
 	}{
 		{name: "both grants", status: 200},
 		{name: "no app role", revoke: "app_role", status: 401},
 		{name: "no directory role", revoke: "exchange_role", status: 403, nul: true},
-		{name: "no directory role, without NUL bytes", revoke: "exchange_role", before: jsonObject{"nul_403": false}, status: 403},
+		{name: "no directory role, without NUL bytes", revoke: "exchange_role", behaviour: jsonObject{"nul_403": false}, status: 403},
 		{name: "token for Graph", header: func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }, status: 401},
 		{name: "no token", header: func(*tenant) http.Header { return http.Header{} }, status: 401},
 	} {
@@ -75,8 +75,8 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 			if tc.revoke != "" {
 				testTenant.revoke(tc.revoke)
 			}
-			if tc.before != nil {
-				testTenant.setBehaviour(tc.before)
+			if tc.behaviour != nil {
+				testTenant.setBehaviour(tc.behaviour)
 			}
 			header := bearer(testTenant.token(exchangeScope))
 			if tc.header != nil {
@@ -87,14 +87,14 @@ func TestExchangeRequiresBothGrants(t *testing.T) {
 				t.Fatalf("the answer is %d %s, want %d", answer.status, answer.raw, tc.status)
 			}
 			if nul := bytes.Equal(answer.raw, make([]byte, 4096)); nul != tc.nul || nul && answer.header.Get("Content-Type") != "application/octet-stream" {
-				t.Errorf("the body is %d bytes of %s, want NUL bytes: %v", len(answer.raw), answer.header.Get("Content-Type"), tc.nul)
+				t.Errorf("the body is %d bytes of %s, want 4096 NUL bytes: %v", len(answer.raw), answer.header.Get("Content-Type"), tc.nul)
 			}
 		})
 	}
 }
 
-// TestUnknownCmdletIsForbidden checks cmdlets that the role does not allow or that no longer exist.
-// The status is the same as for a missing role.
+// TestUnknownCmdletIsForbidden checks cmdlets that do not exist, that no longer exist, or that the
+// role does not allow. The status is the same as for a missing role.
 func TestUnknownCmdletIsForbidden(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	for _, name := range []string{"Get-Everything", "", "Get-MessageTrace", "New-InboundConnector", "New-RoleGroup"} {
@@ -109,18 +109,18 @@ func TestUnknownCmdletIsForbidden(t *testing.T) {
 
 func TestExchangeChecksTenantInPath(t *testing.T) {
 	sim := startSimulator(t)
-	testTenant, other := sim.newConnectedTenant(), sim.newConnectedTenant()
-	post := func(tenant string) response {
+	testTenant, otherTenant := sim.newConnectedTenant(), sim.newConnectedTenant()
+	callInPath := func(tenant string) response {
 		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
 			bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
-	assertGolden(t, "exchange-unknown-tenant", post("11111111-2222-4333-8444-555555555555"))
-	if answer := post(other.id); answer.status != http.StatusUnauthorized {
-		t.Errorf("another tenant: %d, want 401", answer.status)
+	assertGolden(t, "exchange-unknown-tenant", callInPath("11111111-2222-4333-8444-555555555555"))
+	if answer := callInPath(otherTenant.id); answer.status != http.StatusUnauthorized {
+		t.Errorf("the path of a different tenant than the token's: %d, want 401", answer.status)
 	}
-	for _, name := range []string{testTenant.id, testTenant.initialDomain()} {
-		if answer := post(name); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
-			t.Errorf("tenant %s: %d %s, want the organization of the token", name, answer.status, answer.raw)
+	for _, pathName := range []string{testTenant.id, testTenant.initialDomain()} {
+		if answer := callInPath(pathName); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
+			t.Errorf("the path of %s: %d %s, want the organization of the token", pathName, answer.status, answer.raw)
 		}
 	}
 }
@@ -142,56 +142,58 @@ func TestExchangeAnswerHasEnvelope(t *testing.T) {
 	warnings, isList := answer.valueAt("@adminapi.warnings").([]any)
 	if !isList || len(warnings) != 0 || answer.valueAt("adminapi.warnings@odata.type") != "#Collection(String)" ||
 		!strings.Contains(answer.valueAt("@odata.context").(string), "#Collection(Exchange.GenericHashTable)") {
-		t.Errorf("the envelope of the answer is wrong: %s", answer.raw)
+		t.Errorf("the answer is %s, want a list of no warnings, its type and the context", answer.raw)
 	}
 	if answer.valueAt("value", 0, "WhenChanged@data.type") != "System.DateTime" || answer.valueAt("value", 0, "IsDehydrated") != false {
-		t.Errorf("the row has a wrong WhenChanged type or IsDehydrated: %s", answer.raw)
+		t.Errorf("the row is %s, want the type System.DateTime of WhenChanged, and IsDehydrated false", answer.raw)
 	}
 	row := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0).(jsonObject)
 	if row["EmailAddresses@odata.type"] != "#Collection(String)" || row["RecipientLimits@data.type"] != "System.Int32" {
-		t.Errorf("the type annotations are wrong: %v", row)
+		t.Errorf("the row is %v, want the types of EmailAddresses and RecipientLimits", row)
 	}
 	selected := testTenant.runCmdletWith(bearer(testTenant.token(exchangeScope)), "?$select=Name,WhenMailboxCreated", "Get-Mailbox", jsonObject{"Identity": "anna@" + domain})
 	if len(selected.valueAt("value", 0).(jsonObject)) != 3 {
-		t.Errorf("$select: %s, want two properties and one annotation", selected.raw)
+		t.Errorf("$select: %s, want the two properties and the type of one", selected.raw)
 	}
-	empty := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
-	if rows, isList := empty.valueAt("value").([]any); empty.status != http.StatusOK || !isList || len(rows) != 0 {
-		t.Errorf("Set-Mailbox answers %s, want 200 with an empty list", empty.raw)
+	changed := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
+	if rows, isList := changed.valueAt("value").([]any); changed.status != http.StatusOK || !isList || len(rows) != 0 {
+		t.Errorf("Set-Mailbox answers %s, want 200 with an empty list", changed.raw)
 	}
 	repeated := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 	if text, _ := repeated.valueAt("@adminapi.warnings", 0).(string); !strings.HasPrefix(text, "The command completed successfully but no settings of") {
-		t.Errorf("a call that changes nothing has no warning: %s", repeated.raw)
+		t.Errorf("a call that changes nothing answers %s, want a warning", repeated.raw)
 	}
 }
 
 func TestExchangeAnswersInPages(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"page_size": 2})
-	first := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
-	link, _ := first.valueAt("@odata.nextLink").(string)
-	if len(first.rows()) != 2 || link == "" || len(first.valueAt("@adminapi.warnings").([]any)) != 1 {
-		t.Fatalf("the first page is %s, want two rows, a link and a warning", first.raw)
+	firstPage := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": "Unlimited"})
+	link, _ := firstPage.valueAt("@odata.nextLink").(string)
+	if len(firstPage.rows()) != 2 || link == "" || len(firstPage.valueAt("@adminapi.warnings").([]any)) != 1 {
+		t.Fatalf("the first page is %s, want two rows, a link and a warning", firstPage.raw)
 	}
-	follow := func() response {
+	followLink := func() response {
 		return testTenant.do("POST", link, bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-Mailbox","Parameters":{"ResultSize":"Unlimited"}}}`)
 	}
-	if second := follow(); len(second.rows()) != 1 || second.valueAt("@odata.nextLink") != nil {
-		t.Errorf("the second page is %s, want one row and no link", second.raw)
+	if secondPage := followLink(); len(secondPage.rows()) != 1 || secondPage.valueAt("@odata.nextLink") != nil {
+		t.Errorf("the second page is %s, want one row and no link", secondPage.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"next_link": "expired"})
-	assertGolden(t, "exchange-paging", follow())
+	assertGolden(t, "exchange-paging", followLink())
 
 	header := bearer(testTenant.token(exchangeScope))
 	header.Set("Prefer", "odata.maxpagesize=1")
 	if answer := testTenant.runCmdletWith(header, "", "Get-Mailbox", jsonObject{}); len(answer.rows()) != 1 {
-		t.Errorf("Prefer: %s, want one row", answer.raw)
+		t.Errorf("Prefer with a page size of 1: %s, want one row", answer.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"ResultSize": 1}); len(answer.rows()) != 1 || answer.valueAt("@odata.nextLink") != nil {
-		t.Errorf("ResultSize: %s, want one row and no link", answer.raw)
+		t.Errorf("ResultSize 1: %s, want one row and no link", answer.raw)
 	}
 }
 
+// TestEnumPrefixIsAcceptedAndMatchesNothing checks the values of RecipientTypeDetails. "Shared" is a
+// prefix of a value.
 func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
@@ -200,23 +202,23 @@ func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 			t.Errorf("RecipientTypeDetails %s: %d %s, want 200 with %d mailboxes", value, answer.status, answer.raw, want)
 		}
 	}
-	system := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
-	if system.valueAt("value", 0, "ExternalDirectoryObjectId") != "" {
-		t.Errorf("the discovery mailbox has an object id: %s", system.raw)
+	discoveryMailbox := testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": "DiscoveryMailbox"})
+	if discoveryMailbox.valueAt("value", 0, "ExternalDirectoryObjectId") != "" {
+		t.Errorf("the discovery mailbox is %s, want an empty object id", discoveryMailbox.raw)
 	}
 }
 
 func TestModuleFileListsCmdlets(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
-	read := func() response {
+	readModuleFile := func() response {
 		return testTenant.do("GET", testTenant.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+testTenant.id+"/EXOModuleFile?Version=3.9.2",
 			bearer(testTenant.token(exchangeScope)), "")
 	}
-	if list, _ := read().valueAt("value", 0, "exportedCmdlets").(string); !slices.Contains(strings.Split(list, ","), "New-Mailbox") {
+	if list, _ := readModuleFile().valueAt("value", 0, "exportedCmdlets").(string); !slices.Contains(strings.Split(list, ","), "New-Mailbox") {
 		t.Errorf("the exported cmdlets do not contain New-Mailbox: %q", list)
 	}
 	testTenant.revoke("exchange_role")
-	if answer := read(); answer.status != http.StatusForbidden {
+	if answer := readModuleFile(); answer.status != http.StatusForbidden {
 		t.Errorf("without the role the module file answers %d, want 403", answer.status)
 	}
 }
@@ -225,28 +227,28 @@ func TestModuleFileListsCmdlets(t *testing.T) {
 // is not executed.
 func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	for _, tc := range [][2]string{
+	for _, tc := range []struct{ exception, text string }{
 		{"Microsoft.Exchange.Data.Directory.MemberAlreadyExistsException", "The recipient is already a member of the group."},
 		{"Microsoft.Exchange.Data.Directory.MemberNotFoundException", "The recipient isn't a member of the group."},
 		{"Microsoft.Exchange.Management.Tasks.RulesValidationException", "The maximum number of rules was reached."},
 		{"Microsoft.Exchange.Data.ThrottlingException", "Your recent queries have surpassed the permitted limit, please try again later"},
 		{"Microsoft.Exchange.Net.SPRetriableException", "A server side error has occurred. Please try again after some time."},
 	} {
-		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tc[0], "text": tc[1]}}}))
+		testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"exception": jsonObject{"type": tc.exception, "text": tc.text}}}))
 		answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"})
 		inner := answer.valueAt("error", "innererror", "internalexception").(jsonObject)
-		if answer.status != http.StatusBadRequest || inner["type"] != tc[0] || inner["message"] != tc[1] ||
-			answer.valueAt("error", "details", 0, "message") != "|"+tc[0]+"|"+tc[1] {
-			t.Errorf("the answer is %d %s, want 400 with the exception %s", answer.status, answer.raw, tc[0])
+		if answer.status != http.StatusBadRequest || inner["type"] != tc.exception || inner["message"] != tc.text ||
+			answer.valueAt("error", "details", 0, "message") != "|"+tc.exception+"|"+tc.text {
+			t.Errorf("the answer is %d %s, want 400 with the exception %s and its text", answer.status, answer.raw, tc.exception)
 		}
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}); answer.valueAt("value", 0, "DisplayName") != "Anna Keller" {
-		t.Error("the cmdlet ran despite the exception")
+		t.Errorf("the mailbox is %s, want the name Anna Keller, because the cmdlet must not run", answer.raw)
 	}
 }
 
-// TestTransientExceptionIs400 scripts a transient exception. Its status is 400, so only the
-// exception says that a retry can succeed.
+// TestTransientExceptionIs400 scripts a transient exception. The status of the answer is 400, so only
+// the exception says that a retry can succeed.
 func TestTransientExceptionIs400(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"times": 2, "exception": jsonObject{
@@ -256,12 +258,12 @@ func TestTransientExceptionIs400(t *testing.T) {
 		assertGolden(t, "exchange-busy", testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}))
 	}
 	if answer := testTenant.runCmdlet("Set-Mailbox", jsonObject{"Identity": "anna@" + domain, "DisplayName": "New"}); answer.status != http.StatusOK {
-		t.Errorf("afterwards: %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("after the two exceptions: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
-// TestStateThatCannotBeSavedIs500 checks that a call is answered with 500 and not with a refusal
-// when its effect could not be saved. It makes calls to Exchange and to Graph.
+// TestStateThatCannotBeSavedIs500 checks that Exchange and Graph answer a call with 500, and not with
+// a refusal, when they cannot save the effect of the call.
 func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	dir := newDataDir(t)
 	testTenant := startSimulatorIn(t, dir, newFakeDNS(t)).newConnectedTenant()
@@ -296,11 +298,11 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 		status     int
 		retryAfter int
 		golden     string // "" for a body that is not an envelope
-		html       bool
+		html       bool   // whether the body is HTML
 	}{
 		{"refused", 400, 0, "exchange-refused", false},
 		{"conflict", 409, 0, "exchange-conflict", false},
-		{"other status of a bad request", 422, 0, "exchange-unprocessable", false},
+		{"unprocessable", 422, 0, "exchange-unprocessable", false},
 		{"token refused", 401, 0, "", false},
 		{"not allowed", 403, 0, "", false},
 		{"unknown tenant", 404, 0, "exchange-unknown-tenant", false},
@@ -324,13 +326,13 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 				t.Errorf("Retry-After is %q, want the planned %d s, or none for 0", got, tc.retryAfter)
 			}
 			if strings.Contains(answer.header.Get("Content-Type"), "html") != tc.html {
-				t.Errorf("the content type is wrong: %v", answer.header)
+				t.Errorf("the headers are %v, want HTML: %v", answer.header, tc.html)
 			}
 			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
 			// not run.
 			name := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "DisplayName")
 			if want := map[bool]string{true: "New", false: "Anna Keller"}[tc.status == 504]; name != want {
-				t.Errorf("afterwards the name is %v, want %s", name, want)
+				t.Errorf("after the call the name of the mailbox is %v, want %s", name, want)
 			}
 		})
 	}
@@ -341,8 +343,8 @@ func TestPlannedFaultHitsOneOfThreeCalls(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.planFault(jsonObject{"kind": "status", "status": 500, "times": 1, "skip": 1, "operation": "New-Mailbox"})
 	var got []int
-	for _, n := range []string{"b", "c", "d"} {
-		got = append(got, testTenant.runCmdlet("New-Mailbox", mailboxParams(n+"@"+domain, n+".d")).status)
+	for _, localPart := range []string{"b", "c", "d"} {
+		got = append(got, testTenant.runCmdlet("New-Mailbox", mailboxParams(localPart+"@"+domain, localPart+".d")).status)
 	}
 	if !slices.Equal(got, []int{200, 500, 200}) {
 		t.Errorf("the statuses are %v, want 200, 500, 200", got)

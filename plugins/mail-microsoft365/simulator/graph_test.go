@@ -10,37 +10,37 @@ import (
 )
 
 func TestGraphRefusesInvalidTokens(t *testing.T) {
-	token := func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }
+	graphHeader := func(testTenant *tenant) http.Header { return bearer(testTenant.token(graphScope)) }
 	for _, tc := range []struct {
 		name   string
 		header func(*tenant) http.Header
-		after  func(*tenant)
+		change func(*tenant) // what happens after the header was made
 		golden string
 	}{
 		{"no token", func(*tenant) http.Header { return http.Header{} }, nil, "graph-no-token"},
 		{"malformed token", func(*tenant) http.Header { return bearer("a.b.c") }, nil, "graph-no-token"},
 		{"token for Exchange", func(testTenant *tenant) http.Header { return bearer(testTenant.token(exchangeScope)) }, nil, "graph-wrong-audience"},
-		{"expired", token, func(testTenant *tenant) { testTenant.control("POST", "/clock", jsonObject{"advance": "61m"}) }, "graph-expired"},
-		{"consent revoked, token still alive", token, func(testTenant *tenant) { testTenant.revoke("consent") }, "graph-identity-not-found"},
-		{"permission withdrawn, token still alive", token, withdrawAppRole("Organization.Read.All"), "graph-denied"},
+		{"expired", graphHeader, func(testTenant *tenant) { testTenant.control("POST", "/clock", jsonObject{"advance": "61m"}) }, "graph-expired"},
+		{"consent revoked, token still alive", graphHeader, func(testTenant *tenant) { testTenant.revoke("consent") }, "graph-identity-not-found"},
+		{"permission withdrawn, token still alive", graphHeader, withdrawAppRole("Organization.Read.All"), "graph-denied"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
 			header := tc.header(testTenant)
-			if tc.after != nil {
-				tc.after(testTenant)
+			if tc.change != nil {
+				tc.change(testTenant)
 			}
 			answer := testTenant.callGraphWith(header, "GET", "/organization", nil)
 			assertGolden(t, tc.golden, answer)
 			if (answer.header.Get("WWW-Authenticate") != "") != (answer.status == http.StatusUnauthorized) {
-				t.Errorf("WWW-Authenticate of %d: %q, want it only with 401", answer.status, answer.header.Get("WWW-Authenticate"))
+				t.Errorf("WWW-Authenticate of the status %d is %q, want a value only with 401", answer.status, answer.header.Get("WWW-Authenticate"))
 			}
 		})
 	}
 }
 
 // TestGraphRefusesWithdrawnPermission checks that a token is still issued after a permission was
-// withdrawn, and that Graph refuses the call.
+// withdrawn, and that Graph refuses the call with this token.
 func TestGraphRefusesWithdrawnPermission(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	withdrawAppRole("Domain.ReadWrite.All")(testTenant)
@@ -54,7 +54,7 @@ func TestExpiredTokensAreRefused(t *testing.T) {
 	testTenant.control("POST", "/clock", jsonObject{"advance": "6s"})
 	assertGolden(t, "graph-expired", testTenant.callGraphWith(graphToken, "GET", "/organization", nil))
 	if answer := testTenant.runCmdletWith(exchangeToken, "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusUnauthorized {
-		t.Errorf("Exchange: %d, want 401", answer.status)
+		t.Errorf("Exchange answers %d, want 401", answer.status)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestGraphAnswerHasHeaders(t *testing.T) {
 	}
 	if answer.header.Get("client-request-id") != header.Get("client-request-id") ||
 		answer.valueAt("error", "innerError", "client-request-id") != header.Get("client-request-id") {
-		t.Errorf("client-request-id is not echoed: %v %s", answer.header, answer.raw)
+		t.Errorf("the header %v and the body %s do not both have the client-request-id of the request", answer.header, answer.raw)
 	}
 }
 
@@ -94,11 +94,11 @@ func TestGraphThrottlingHasHeaders(t *testing.T) {
 		answer := testTenant.callGraph("GET", "/organization", nil)
 		assertGolden(t, "graph-throttled", answer)
 		if got := answer.header.Get("Retry-After"); got != map[int]string{10: "10", 0: ""}[retryAfter] {
-			t.Errorf("Retry-After is %q, want %d s, or none for 0", got, retryAfter)
+			t.Errorf("Retry-After is %q, want the planned %d s, or none for 0", got, retryAfter)
 		}
-		scope := "Tenant_Application/Read/" + testTenant.ready.Settings["client_id"] + "/" + testTenant.id
-		if answer.header.Get("x-ms-throttle-scope") != scope || answer.header.Get("x-ms-throttle-information") == "" {
-			t.Errorf("the throttling headers are wrong: %v", answer.header)
+		wantScope := "Tenant_Application/Read/" + testTenant.ready.Settings["client_id"] + "/" + testTenant.id
+		if answer.header.Get("x-ms-throttle-scope") != wantScope || answer.header.Get("x-ms-throttle-information") == "" {
+			t.Errorf("the headers are %v, want x-ms-throttle-scope %s and x-ms-throttle-information", answer.header, wantScope)
 		}
 	}
 }
@@ -121,18 +121,20 @@ func TestOrganizationListsVerifiedDomains(t *testing.T) {
 	}
 	initial, custom := domains[0].(jsonObject), domains[1].(jsonObject)
 	if initial["name"] != testTenant.initialDomain() || initial["isInitial"] != true || initial["isDefault"] != true || custom["isDefault"] != false {
-		t.Errorf("the initial domain must be the default: %s", answer.raw)
+		t.Errorf("the organization is %s, want the initial domain first and as the default", answer.raw)
 	}
 	testTenant.callGraph("PATCH", "/domains/fabrikam-mail.example", jsonObject{"isDefault": true})
 	answer = testTenant.callGraph("GET", "/organization?$select=verifiedDomains", nil)
 	if answer.valueAt("value", 0, "verifiedDomains", 0, "isDefault") != false || answer.valueAt("value", 0, "verifiedDomains", 1, "isDefault") != true {
-		t.Errorf("the custom domain must be the default: %s", answer.raw)
+		t.Errorf("the organization is %s, want the custom domain as the default", answer.raw)
 	}
 	if answer.valueAt("value", 0, "displayName") != nil {
-		t.Errorf("$select keeps everything: %s", answer.raw)
+		t.Errorf("$select=verifiedDomains: %s, want no displayName", answer.raw)
 	}
 }
 
+// TestRoleAssignmentTwiceIsConflict assigns the same role twice. It also checks that unsupported
+// filters, invalid assignments and an assignment without the permission are refused.
 func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.consent()
@@ -149,8 +151,8 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments?$filter=principalId gt 3", nil))
 	for name, change := range map[string]jsonObject{
 		"unknown role":      {"roleDefinitionId": "11111111-2222-4333-8444-555555555555"},
-		"another scope":     {"directoryScopeId": "/administrativeUnits/1"},
-		"another property":  {"appScopeId": "/"},
+		"unsupported scope": {"directoryScopeId": "/administrativeUnits/1"},
+		"extra property":    {"appScopeId": "/"},
 		"unknown principal": {"principalId": "11111111-2222-4333-8444-555555555555"},
 	} {
 		body := jsonObject{"roleDefinitionId": globalAdministrator, "principalId": testTenant.principal(), "directoryScopeId": "/"}
@@ -164,12 +166,13 @@ func TestRoleAssignmentTwiceIsConflict(t *testing.T) {
 	assertGolden(t, "graph-denied", testTenant.assignExchange())
 }
 
-// TestServicePrincipalsNeedApplicationRead checks that reading service principals needs a
-// permission that tenantry does not request.
+// TestServicePrincipalsNeedApplicationRead checks that reading service principals needs
+// Application.Read.All, which is not among the default permissions of the application.
 func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newTenant()
 	testTenant.consent()
+	const roleManagementReadWrite = "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" // the id of RoleManagement.ReadWrite.Directory
 	byApp := "/servicePrincipals(appId='" + sim.ready.Settings["client_id"] + "')"
 	assertGolden(t, "graph-denied", testTenant.callGraph("GET", byApp, nil))
 	sim.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})
@@ -181,8 +184,8 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/servicePrincipals(appId='11111111-2222-4333-8444-555555555555')", nil))
 	for _, path := range []string{byApp + "/appRoleAssignments", "/servicePrincipals/" + testTenant.principal() + "/appRoleAssignments"} {
 		answer := testTenant.callGraph("GET", path, nil)
-		if len(answer.rows()) != 2 || answer.valueAt("value", 1, "appRoleId") != "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" {
-			t.Errorf("%s: %s, want two app roles", path, answer.raw)
+		if len(answer.rows()) != 2 || answer.valueAt("value", 1, "appRoleId") != roleManagementReadWrite {
+			t.Errorf("%s: %s, want two app roles, the second RoleManagement.ReadWrite.Directory", path, answer.raw)
 		}
 	}
 	filter := "/servicePrincipals?$filter=appId eq '" + sim.ready.Settings["client_id"] + "'"
@@ -204,14 +207,15 @@ func TestSecurityDefaultsFollowSetting(t *testing.T) {
 	}
 }
 
+// licencesByProduct returns the number of licences in each subscription, keyed by skuPartNumber.
 func (t *tenant) licencesByProduct() map[string]any {
 	t.t.Helper()
-	values := map[string]any{}
+	licences := map[string]any{}
 	for _, row := range t.callGraph("GET", "/directory/subscriptions", nil).rows() {
-		s := row.(jsonObject)
-		values[s["skuPartNumber"].(string)] = s["totalLicenses"]
+		subscription := row.(jsonObject)
+		licences[subscription["skuPartNumber"].(string)] = subscription["totalLicenses"]
 	}
-	return values
+	return licences
 }
 
 func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
@@ -229,10 +233,9 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 		len(plans) == 0 || plans[0].(jsonObject)["servicePlanName"] != "EXCHANGE_S_STANDARD" {
 		t.Errorf("the bought product is %v, want one licence with EXCHANGE_S_STANDARD", boughtProduct)
 	}
-	// The administrator's licence belongs to the paid product.
 	users := testTenant.callGraph("GET", "/users?$select=assignedLicenses&$filter=startswith(userPrincipalName,'admin@')", nil)
 	if users.valueAt("value", 0, "assignedLicenses", 0, "skuId") != boughtProduct["skuId"] {
-		t.Errorf("the administrator's licence belongs to another product than the paid one: %s", users.raw)
+		t.Errorf("the licence of the administrator is %s, want one of the bought product", users.raw)
 	}
 	testTenant.setBehaviour(jsonObject{"licenses": jsonObject{"paid": 25, "trial": 5}})
 	if got := testTenant.licencesByProduct(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
@@ -243,7 +246,7 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 		t.Errorf("the licences are %v, want no paid and 5 trial licences", got)
 	}
 	if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/tenants/"+testTenant.id+"/behaviour", nil, `{"licenses": {"paid": -1}}`); answer.status != http.StatusBadRequest {
-		t.Errorf("the answer is %d %s, want 400", answer.status, answer.raw)
+		t.Errorf("a negative number of licences: %d %s, want 400", answer.status, answer.raw)
 	}
 }
 
@@ -265,17 +268,17 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 	}
 	testTenant.setBehaviour(jsonObject{"page_size": 1000})
 	if answer := testTenant.callGraph("GET", "/directory/subscriptions?$select=status", nil); answer.valueAt("value", 0, "status") != "Enabled" || answer.valueAt("value", 0, "id") != nil {
-		t.Errorf("$select: %s, want only the status", answer.raw)
+		t.Errorf("$select=status: %s, want the status and no id", answer.raw)
 	}
 	assertGolden(t, "graph-unsupported-query", testTenant.callGraph("GET", "/directory/subscriptions?$top=1", nil))
 }
 
-// TestSubscriptionsNeedOrganizationRead checks the refusal without the permission, and the answer
-// to a planned fault (simulate.Fault).
+// TestSubscriptionsNeedOrganizationRead checks the answer during a planned fault (simulate.Fault),
+// and the refusal without the permission Organization.Read.All.
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.planFault(jsonObject{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})
 	assertGolden(t, "graph-unavailable", testTenant.callGraph("GET", "/directory/subscriptions", nil))
-	testTenant.control("POST", "/tenants/"+testTenant.id+"/revoke", jsonObject{"what": "app_role", "role": "Organization.Read.All"})
+	withdrawAppRole("Organization.Read.All")(testTenant)
 	assertGolden(t, "graph-denied", testTenant.callGraph("GET", "/directory/subscriptions", nil))
 }

@@ -36,29 +36,29 @@ func TestNewMailboxIsFoundByAllIdentities(t *testing.T) {
 	}
 }
 
-// TestDerivedAliasesCollide creates mailboxes with the same local part on two domains. Without an
-// alias parameter both get the same alias, so the second creation fails.
+// TestDerivedAliasesCollide creates mailboxes with the same local part in two domains. Without the
+// parameter Alias, the alias is the local part, so the second creation fails.
 func TestDerivedAliasesCollide(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.addMailDomain("second.example")
-	for i, d := range []string{domain, "second.example"} {
-		answer := testTenant.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": "kim@" + d, "PrimarySmtpAddress": "kim@" + d})
-		if i == 0 && answer.valueAt("value", 0, "Alias") != "kim" {
-			t.Fatalf("the first mailbox is %d %s, want the alias kim", answer.status, answer.raw)
-		}
-		if i == 1 {
-			assertGolden(t, "exchange-proxy-address", answer)
-		}
+	create := func(address string) response {
+		return testTenant.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": address, "PrimarySmtpAddress": address})
 	}
+	if answer := create("kim@" + domain); answer.valueAt("value", 0, "Alias") != "kim" {
+		t.Fatalf("the first mailbox is %d %s, want the alias kim", answer.status, answer.raw)
+	}
+	assertGolden(t, "exchange-proxy-address", create("kim@second.example"))
 }
 
+// TestNewMailboxRefusesTakenAlias uses the setting alias_taken, with which the alias of the next
+// mailbox is taken by an object that is not a mailbox. The alias stays taken.
 func TestNewMailboxRefusesTakenAlias(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"alias_taken": true})
 	assertGolden(t, "exchange-proxy-address", testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
 	assertGolden(t, "exchange-proxy-address", testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d")))
 	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("bob@"+domain, "bob.d.2")); answer.status != http.StatusOK {
-		t.Errorf("another alias: %d %s, want 200", answer.status, answer.raw)
+		t.Errorf("New-Mailbox with a different alias: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestNewMailboxRefusesInvalidParameters(t *testing.T) {
 		}
 	}
 	if answer := testTenant.runCmdlet("New-Mailbox", mailboxParams("new@"+domain, "new.d")); answer.status != http.StatusOK {
-		t.Errorf("a refused call left an object behind: %s", answer.raw)
+		t.Errorf("after the refused calls, New-Mailbox answers %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 	for _, tc := range []struct {
 		name                string
 		behaviour           jsonObject
-		inGraph, inExchange bool // found after five seconds
+		inGraph, inExchange bool // whether the mailbox is found after 30 minutes
 	}{
-		{"Graph and Exchange lag", jsonObject{"mailbox_ms": 10_000}, false, false},
-		{"only Exchange lags", jsonObject{"mailbox_ms": 1000, "cas_ms": 10_000}, true, false},
-		{"the lag has passed", jsonObject{"mailbox_ms": 1000}, true, true},
+		{"Graph and Exchange lag", jsonObject{"mailbox_ms": 3_600_000}, false, false},
+		{"only Exchange lags", jsonObject{"mailbox_ms": 600_000, "cas_ms": 3_600_000}, true, false},
+		{"the lag has passed", jsonObject{"mailbox_ms": 600_000}, true, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			testTenant := newTenantWithMailbox(t)
@@ -111,7 +111,7 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 			id := testTenant.newMailbox("bob@"+domain, "bob.d")["ExternalDirectoryObjectId"].(string)
 			assertGolden(t, "graph-not-found", testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword))
 			assertGolden(t, "exchange-not-found", testTenant.runCmdlet("Set-CASMailbox", enableSMTPAuth))
-			testTenant.control("POST", "/clock", jsonObject{"advance": "5s"})
+			testTenant.control("POST", "/clock", jsonObject{"advance": "30m"})
 			if answer := testTenant.callGraph("PATCH", "/users/"+id, enableWithPassword); (answer.status == http.StatusNoContent) != tc.inGraph {
 				t.Errorf("Graph: %d %s, want found: %v", answer.status, answer.raw, tc.inGraph)
 			}
@@ -124,24 +124,24 @@ func TestMailboxIsVisibleAfterLag(t *testing.T) {
 
 func TestSMTPAuthOfMailboxCanBeSet(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	read := func() any {
+	readDisabled := func() any {
 		return testTenant.runCmdlet("Get-CASMailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 	}
-	if read() != nil {
-		t.Errorf("SMTP AUTH of a new mailbox is %v, want null: it follows the organization", read())
+	if readDisabled() != nil {
+		t.Errorf("SMTP AUTH of a new mailbox is %v, want null, with which the setting of the organization applies", readDisabled())
 	}
 	for _, value := range []any{false, true, nil} {
 		answer := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": value})
-		if answer.status != http.StatusOK || read() != value {
-			t.Errorf("the value %v: %d %s, and then %v is read, want 200 and the value", value, answer.status, answer.raw, read())
+		if answer.status != http.StatusOK || readDisabled() != value {
+			t.Errorf("the value %v: %d %s, and then %v is read, want 200 and the value", value, answer.status, answer.raw, readDisabled())
 		}
 	}
 	repeated := testTenant.runCmdlet("Set-CASMailbox", jsonObject{"Identity": "anna@" + domain, "SmtpClientAuthenticationDisabled": nil})
 	if len(repeated.valueAt("@adminapi.warnings").([]any)) != 1 {
-		t.Errorf("a call that changes nothing does not have exactly one warning: %s", repeated.raw)
+		t.Errorf("a call that changes nothing answers %s, want exactly one warning", repeated.raw)
 	}
 	if answer := testTenant.runCmdlet("Get-CASMailbox", jsonObject{}); len(answer.rows()) != 3 {
-		t.Errorf("the list does not have three mailboxes: %s", answer.raw)
+		t.Errorf("Get-CASMailbox lists %s, want three mailboxes", answer.raw)
 	}
 }
 
@@ -149,15 +149,15 @@ func TestSMTPAuthOfOrganizationCanBeSet(t *testing.T) {
 	for _, smtpAuth := range []string{"allowed", "refused"} {
 		t.Run(smtpAuth, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant(jsonObject{"smtp_auth": smtpAuth})
-			read := func() any {
+			readDisabled := func() any {
 				return testTenant.runCmdlet("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled")
 			}
-			if read() != true {
-				t.Error("authenticated SMTP is enabled in a new tenant")
+			if readDisabled() != true {
+				t.Error("SMTP AUTH is enabled in a new tenant, want it disabled")
 			}
 			answer := testTenant.runCmdlet("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
-			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || read() != (smtpAuth == "refused") {
-				t.Errorf("%s: the answer is %d %s, and disabled is %v", smtpAuth, answer.status, answer.raw, read())
+			if (answer.status == http.StatusOK) != (smtpAuth == "allowed") || readDisabled() != (smtpAuth == "refused") {
+				t.Errorf("the answer is %d %s, and disabled is then %v, want the change %s", answer.status, answer.raw, readDisabled(), smtpAuth)
 			}
 		})
 	}
@@ -167,10 +167,10 @@ func TestRemoveMailboxFreesAddresses(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	id := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "anna@" + domain}).valueAt("value", 0, "ExternalDirectoryObjectId").(string)
 	if answer := testTenant.runCmdlet("Remove-Mailbox", jsonObject{"Identity": "anna@" + domain, "Confirm": false}); answer.status != http.StatusOK {
-		t.Fatalf("the answer is %d %s, want 200", answer.status, answer.raw)
+		t.Fatalf("Remove-Mailbox answers %d %s, want 200", answer.status, answer.raw)
 	}
 	assertGolden(t, "graph-not-found", testTenant.callGraph("GET", "/users/"+id, nil))
-	testTenant.newMailbox("anna@"+domain, "anna.d") // the addresses can be used again
+	testTenant.newMailbox("anna@"+domain, "anna.d") // fails the test if an address is still taken
 }
 
 // TestMailboxAtInternationalDomain creates a mailbox in a domain whose top level is an A-label,

@@ -20,11 +20,11 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 			testTenant.callGraph("POST", "/domains", jsonObject{"id": domain})
 			expectRead := func(when string, listed, found bool) {
 				t.Helper()
-				if n := len(testTenant.callGraph("GET", "/domains", nil).rows()); (n == 2) != listed {
-					t.Errorf("%s: %d domains are listed, want the new domain listed: %v", when, n, listed)
+				if domains := testTenant.callGraph("GET", "/domains", nil).rows(); (len(domains) == 2) != listed {
+					t.Errorf("%s: the list has %d domains, want the new domain in it: %v", when, len(domains), listed)
 				}
 				if answer := testTenant.callGraph("GET", "/domains/"+domain, nil); (answer.status == http.StatusOK) != found {
-					t.Errorf("%s: the domain answers %d, want it found: %v", when, answer.status, found)
+					t.Errorf("%s: GET of the domain answers %d, want it found: %v", when, answer.status, found)
 				}
 			}
 			expectRead("at once", want.listed, want.found)
@@ -38,20 +38,20 @@ func TestLaggingReplicaAnswersChosenGraphReads(t *testing.T) {
 
 func TestLaggingReplicaAnswersChosenExchangeReads(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	rows := func() int {
+	countSharedMailboxes := func() int {
 		return len(testTenant.runCmdlet("Get-Mailbox", jsonObject{"RecipientTypeDetails": []string{"SharedMailbox"}, "ResultSize": "Unlimited"}).rows())
 	}
-	before := rows()
+	before := countSharedMailboxes()
 	testTenant.setBehaviour(jsonObject{"mailbox_ms": 0, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "lists"}})
 	testTenant.newMailbox("bob@"+domain, "bob.d")
-	if got := rows(); got != before {
+	if got := countSharedMailboxes(); got != before {
 		t.Errorf("%d mailboxes are listed at once, want %d", got, before)
 	}
 	if answer := testTenant.runCmdlet("Get-Mailbox", jsonObject{"Identity": "bob@" + domain}); answer.status != http.StatusOK {
 		t.Errorf("a read by address: %d %s, want 200", answer.status, answer.raw)
 	}
 	testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
-	if got := rows(); got != before+1 {
+	if got := countSharedMailboxes(); got != before+1 {
 		t.Errorf("%d mailboxes are listed an hour later, want %d", got, before+1)
 	}
 }
@@ -267,19 +267,19 @@ func TestTransportConfigIsReadAsObject(t *testing.T) {
 		testTenant.setBehaviour(jsonObject{"exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": answers}})
 		testTenant.mustRun("Set-TransportConfig", jsonObject{"SmtpClientAuthenticationDisabled": false})
 		if got := testTenant.mustRun("Get-TransportConfig", jsonObject{}).valueAt("value", 0, "SmtpClientAuthenticationDisabled"); got != want {
-			t.Errorf("the replica answers %s: disabled is %v, want %v", answers, got, want)
+			t.Errorf("the replica answers %s: SmtpClientAuthenticationDisabled is %v, want %v", answers, got, want)
 		}
 	}
 }
 
-// TestLaggingReplicaCountsTraceQueries checks that the quota of the message trace holds while all
-// reads lag.
+// TestLaggingReplicaCountsTraceQueries checks that the quota of the message trace also applies while
+// all reads lag.
 func TestLaggingReplicaCountsTraceQueries(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "all"}})
-	for n, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
+	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusBadRequest} {
 		if answer := testTenant.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != want {
-			t.Errorf("query %d: %d %s, want %d", n+1, answer.status, answer.raw, want)
+			t.Errorf("query %d: %d %s, want %d", i+1, answer.status, answer.raw, want)
 		}
 	}
 }

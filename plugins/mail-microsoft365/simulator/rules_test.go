@@ -20,8 +20,8 @@ func ruleParams(name string, senders ...string) jsonObject {
 		"Comments": "managed"}
 }
 
-// newTenantWithRule returns a tenant with the mailboxes of Anna and Ben and a rule that blocks
-// Anna.
+// newTenantWithRule returns a tenant with the mailboxes of Anna and Ben, and a rule that blocks
+// Anna's mailbox.
 func newTenantWithRule(t *testing.T) *tenant {
 	t.Helper()
 	testTenant := newTenantWithMailbox(t)
@@ -50,8 +50,8 @@ func (t *tenant) sendMessages(mailbox string, count int, extra ...jsonObject) {
 	t.control("POST", "/messages", body)
 }
 
-// blockedSenders sends one message from each mailbox. It returns the local parts of the mailboxes
-// whose message failed.
+// blockedSenders sends one message each as Anna, Ben and the administrator. It returns the local
+// parts of the senders whose message failed.
 func (t *tenant) blockedSenders() []string {
 	t.t.Helper()
 	before := messageIDs(t.trace(jsonObject{}))
@@ -90,11 +90,11 @@ func TestNewRuleReturnsRow(t *testing.T) {
 		}
 	}
 	if len(row["Guid"].(string)) != 36 || row["WhenChanged@data.type"] != "System.DateTime" {
-		t.Errorf("the Guid or the type of WhenChanged is wrong: %v", row)
+		t.Errorf("the row is %v, want a Guid of 36 characters and the type System.DateTime of WhenChanged", row)
 	}
 	for _, identity := range []any{ruleName, strings.ToUpper(ruleName), row["Guid"]} {
 		if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": identity}); len(answer.rows()) != 1 || answer.valueAt("value", 0, "Guid") != row["Guid"] {
-			t.Errorf("the identity %s: %s, want the new rule", identity, answer.raw)
+			t.Errorf("the identity %s finds %s, want the new rule", identity, answer.raw)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestUnknownRuleIdentityReturnsAllRules(t *testing.T) {
 	testTenant := newTenantWithRule(t)
 	testTenant.mustRun("New-TransportRule", ruleParams("Another", "ben@"+domain))
 	if answer := testTenant.mustRun("Get-TransportRule", jsonObject{"Identity": "nobody's"}); len(answer.rows()) != 2 {
-		t.Errorf("an unknown identity does not return both rules: %s", answer.raw)
+		t.Errorf("an unknown identity finds %s, want both rules", answer.raw)
 	}
 }
 
@@ -142,7 +142,6 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.newMailbox("ben@"+domain, "ben.d")
 	params := ruleParams(ruleName)
-	delete(params, "From")
 	withFrom := func(from any) jsonObject { params["From"] = from; return params }
 	for change, apply := range map[string]func(){
 		"created without a list":     func() { delete(params, "From"); testTenant.mustRun("New-TransportRule", params) },
@@ -163,7 +162,7 @@ func TestRuleWithoutSendersBlocksAllMail(t *testing.T) {
 	} {
 		apply()
 		if got := testTenant.blockedSenders(); len(got) != 3 {
-			t.Errorf("%s: blocked %v, want three senders", change, got)
+			t.Errorf("%s: blocked %v, want all three senders", change, got)
 		}
 		if got, _ := testTenant.control("GET", "/tenants/"+testTenant.id, nil).valueAt("rules", 0, "blocks").([]any); len(got) < 3 {
 			t.Errorf("%s: the control interface shows %v, want at least three mailboxes", change, got)
@@ -184,14 +183,14 @@ func TestRuleChangesApplyAfterLag(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.newMailbox("ben@"+domain, "ben.d")
 	testTenant.setBehaviour(jsonObject{"rule_ms": 1_800_000})
-	assertBlocked := func(change string, before, after []string) {
+	assertBlocked := func(change string, atOnce, afterLag []string) {
 		t.Helper()
-		if got := testTenant.blockedSenders(); !slices.Equal(got, before) {
-			t.Errorf("%s: at once %v, want %v", change, got, before)
+		if got := testTenant.blockedSenders(); !slices.Equal(got, atOnce) {
+			t.Errorf("%s: blocked at once %v, want %v", change, got, atOnce)
 		}
 		testTenant.control("POST", "/clock", jsonObject{"advance": "31m"})
-		if got := testTenant.blockedSenders(); !slices.Equal(got, after) {
-			t.Errorf("%s: later %v, want %v", change, got, after)
+		if got := testTenant.blockedSenders(); !slices.Equal(got, afterLag) {
+			t.Errorf("%s: blocked after the lag %v, want %v", change, got, afterLag)
 		}
 	}
 	testTenant.mustRun("New-TransportRule", ruleParams(ruleName, "anna@"+domain))
@@ -207,16 +206,15 @@ func TestRuleChangesApplyAfterLag(t *testing.T) {
 }
 
 func TestInvalidRuleChangesAreRefused(t *testing.T) {
-	tooLong := strings.Repeat("x", 65)
 	testTenant := newTenantWithRule(t)
 	for _, tc := range []struct {
 		name, cmdlet string
 		params       jsonObject
-		message      string
+		message      string // a text in the message of the exception
 	}{
 		{"name taken", "New-TransportRule", ruleParams(strings.ToUpper(ruleName), "anna@"+domain), "already exists"},
 		{"no name", "New-TransportRule", jsonObject{"From": "anna@" + domain}, "Missing mandatory parameters"},
-		{"name too long", "New-TransportRule", ruleParams(tooLong, "anna@"+domain), "1 to 64 characters"},
+		{"name too long", "New-TransportRule", ruleParams(strings.Repeat("x", 65), "anna@"+domain), "1 to 64 characters"},
 		{"unknown sender", "New-TransportRule", ruleParams("x", "nobody@"+domain), "couldn't be found"},
 		{"blank sender", "New-TransportRule", ruleParams("x", ""), "couldn't be found"},
 		{"no action", "New-TransportRule", jsonObject{"Name": "x", "From": "anna@" + domain}, "Missing mandatory parameters"},
@@ -237,7 +235,7 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 				t.Errorf("the answer is %d %s, want 400 with %q", answer.status, answer.raw, tc.message)
 			}
 			if got := testTenant.mustRun("Get-TransportRule", jsonObject{}); len(got.rows()) != 1 || got.valueAt("value", 0, "Comments") != "managed" {
-				t.Errorf("the refused call had an effect: %s", got.raw)
+				t.Errorf("after the refused call the rules are %s, want one with the comment managed", got.raw)
 			}
 		})
 	}
@@ -246,9 +244,10 @@ func TestInvalidRuleChangesAreRefused(t *testing.T) {
 func TestRuleCountIsLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
-	for n := range 301 {
+	const maxRules = 300
+	for n := 1; n <= maxRules+1; n++ {
 		answer := testTenant.runCmdletWith(token, "", "New-TransportRule", ruleParams(fmt.Sprint("rule ", n), "anna@"+domain))
-		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n < 300]; answer.status != want {
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusBadRequest}[n <= maxRules]; answer.status != want {
 			t.Fatalf("rule %d: %d %s, want %d", n, answer.status, answer.raw, want)
 		}
 	}
@@ -259,9 +258,8 @@ func TestDehydratedTenantRefusesRules(t *testing.T) {
 	assertGolden(t, "exchange-dehydrated", testTenant.runCmdlet("New-TransportRule", ruleParams(ruleName, testTenant.admin)))
 }
 
-// TestRulesApplyInOrderOfPriority checks that a new rule is last unless Priority names its place,
-// that the priorities have no gaps, and that a rule with StopRuleProcessing keeps later rules from
-// acting.
+// TestRulesApplyInOrderOfPriority checks that a new rule is last unless it has a Priority, that the
+// priorities have no gaps, and that a rule with StopRuleProcessing keeps later rules from acting.
 func TestRulesApplyInOrderOfPriority(t *testing.T) {
 	testTenant := newTenantWithRule(t)
 	assertOrder := func(change string, want ...string) {
@@ -270,7 +268,7 @@ func TestRulesApplyInOrderOfPriority(t *testing.T) {
 		for i, row := range testTenant.mustRun("Get-TransportRule", jsonObject{}).rows() {
 			r := row.(jsonObject)
 			if got = append(got, r["Name"].(string)); r["Priority"] != float64(i) {
-				t.Errorf("%s: the rule at place %d has the priority %v", change, i, r["Priority"])
+				t.Errorf("%s: rule %d of the list has the priority %v, want %d", change, i, r["Priority"], i)
 			}
 		}
 		if !slices.Equal(got, want) {

@@ -11,8 +11,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// TestIDTokenIsVerifiable verifies ID tokens with an OpenID Connect client, by discovery and the
-// published keys. It verifies a further token after the keys were rotated.
+// TestIDTokenIsVerifiable verifies an ID token with an OpenID Connect client, which finds the keys
+// by discovery. It verifies a further ID token after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
@@ -20,15 +20,15 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifier := provider.Verifier(&oidc.Config{ClientID: sim.ready.Settings["client_id"]})
-	for _, round := range []string{"first key", "rotated key"} {
+	idTokenVerifier := provider.Verifier(&oidc.Config{ClientID: sim.ready.Settings["client_id"]})
+	for _, key := range []string{"first key", "rotated key"} {
 		answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil)
 		if answer.status != http.StatusOK || answer.valueAt("token_type") != "Bearer" || answer.valueAt("scope") != "openid profile" {
-			t.Fatalf("%s: %d %s, want 200 with a Bearer token for openid profile", round, answer.status, answer.raw)
+			t.Fatalf("%s: %d %s, want 200 with a Bearer token for openid profile", key, answer.status, answer.raw)
 		}
-		token, err := verifier.Verify(t.Context(), answer.valueAt("id_token").(string))
+		token, err := idTokenVerifier.Verify(t.Context(), answer.valueAt("id_token").(string))
 		if err != nil {
-			t.Fatalf("the ID token is not valid with the %s: %v", round, err)
+			t.Fatalf("the ID token is not valid with the %s: %v", key, err)
 		}
 		claims := jsonObject{}
 		if err := token.Claims(&claims); err != nil {
@@ -36,11 +36,11 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 		}
 		if token.Nonce != "n1" || claims["tid"] != testTenant.id || claims["preferred_username"] != testTenant.admin ||
 			claims["ver"] != "2.0" || claims["oid"] == "" || claims["name"] == "" || claims["sub"] == claims["oid"] {
-			t.Errorf("%s: the claims are wrong: %v", round, claims)
+			t.Errorf("%s: the claims are %v, want those of the administrator, with the nonce n1", key, claims)
 		}
 		for _, absent := range []string{"upn", "wids", "idp"} {
-			if v, has := claims[absent]; has {
-				t.Errorf("%s: %s is not a default claim: %v", round, absent, v)
+			if value, has := claims[absent]; has {
+				t.Errorf("%s: the ID token has %s: %v, want it absent by default", key, absent, value)
 			}
 		}
 		sim.control("POST", "/app", jsonObject{"rotate_keys": true})
@@ -49,7 +49,7 @@ func TestIDTokenIsVerifiable(t *testing.T) {
 
 func TestIDTokenIdentifiesUser(t *testing.T) {
 	for _, tc := range []struct {
-		name, user   string
+		name, user   string // a user that ends in "@" is completed with the initial domain
 		guest, admin bool
 	}{
 		{"administrator", "admin@", false, true},
@@ -66,19 +66,19 @@ func TestIDTokenIdentifiesUser(t *testing.T) {
 			}
 			claims := claimsOf(t, testTenant.redeem(testTenant.signInCode(user), nil).valueAt("id_token").(string))
 			if idp, has := claims["idp"]; has != tc.guest || has && idp == claims["iss"] {
-				t.Errorf("idp is %v, want the home tenant of a guest, and no idp for others", idp)
+				t.Errorf("idp is %v, want a value other than iss for a guest, and no idp for a member", idp)
 			}
 			filter := "?$filter=principalId eq '" + claims["oid"].(string) + "' and roleDefinitionId eq '" + globalAdministrator + "'"
 			rows := testTenant.callGraph("GET", "/roleManagement/directory/roleAssignments"+filter, nil).rows()
 			if (len(rows) == 1) != tc.admin {
-				t.Errorf("the role assignments are %v, want administrator: %v", rows, tc.admin)
+				t.Errorf("the assignments of the role Global Administrator are %v, want one: %v", rows, tc.admin)
 			}
 			var wids []string
-			for _, w := range claims["wids"].([]any) {
-				wids = append(wids, w.(string))
+			for _, roleID := range claims["wids"].([]any) {
+				wids = append(wids, roleID.(string))
 			}
 			if strings.Contains(strings.Join(wids, " "), globalAdministrator) != tc.admin {
-				t.Errorf("wids is %v, want administrator: %v", wids, tc.admin)
+				t.Errorf("wids is %v, want the role Global Administrator in it: %v", wids, tc.admin)
 			}
 		})
 	}
@@ -89,17 +89,17 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 		name   string
 		form   url.Values // replaces the usual parameters
 		twice  bool       // the code was redeemed before
-		delay  string     // age of the code
+		age    string     // age of the code
 		status int
 		number float64 // AADSTS number, 0 if the code is accepted
 	}{
 		{"in time", nil, false, "9m", 200, 0},
 		{"a second time", nil, true, "1s", 400, 54005},
 		{"after ten minutes", nil, false, "11m", 400, 70008},
-		{"another verifier", url.Values{"code_verifier": {"wrong"}}, false, "1s", 400, 501481},
+		{"wrong verifier", url.Values{"code_verifier": {"wrong"}}, false, "1s", 400, 501481},
 		{"no verifier", url.Values{"code_verifier": {""}}, false, "1s", 400, 501481},
-		{"another redirect URI", url.Values{"redirect_uri": {consentRedirectURI}}, false, "1s", 401, 500112},
-		{"another code", url.Values{"code": {"1.unknown"}}, false, "1s", 400, 70000},
+		{"wrong redirect URI", url.Values{"redirect_uri": {consentRedirectURI}}, false, "1s", 401, 500112},
+		{"unknown code", url.Values{"code": {"1.unknown"}}, false, "1s", 400, 70000},
 		{"without the secret", url.Values{"client_secret": {""}}, false, "1s", 401, 7000215},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 			if tc.twice {
 				testTenant.redeem(code, nil)
 			}
-			testTenant.control("POST", "/clock", jsonObject{"advance": tc.delay})
+			testTenant.control("POST", "/clock", jsonObject{"advance": tc.age})
 			answer := testTenant.redeem(code, tc.form)
 			if answer.status != tc.status || tc.number != 0 && answer.valueAt("error_codes", 0) != tc.number {
 				t.Errorf("the answer is %d %s, want %d and the AADSTS number %v", answer.status, answer.raw, tc.status, tc.number)
@@ -122,8 +122,8 @@ func TestCodeIsRedeemedOnce(t *testing.T) {
 
 func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
 	sim := startSimulator(t)
-	issuer, other := sim.newConnectedTenant(), sim.newConnectedTenant()
-	if answer := other.redeem(issuer.signInCode(issuer.admin), nil); answer.status != http.StatusBadRequest {
+	issuerTenant, otherTenant := sim.newConnectedTenant(), sim.newConnectedTenant()
+	if answer := otherTenant.redeem(issuerTenant.signInCode(issuerTenant.admin), nil); answer.status != http.StatusBadRequest {
 		t.Errorf("the answer is %d %s, want 400", answer.status, answer.raw)
 	}
 }
@@ -131,9 +131,9 @@ func TestCodeOfAnotherTenantIsRefused(t *testing.T) {
 func TestSignInRefusesInvalidRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		change url.Values
-		user   string
-		before string // the grant to revoke
+		change url.Values // replaces parameters of the address
+		user   string     // the username in the form, "admin" for the administrator; "" requests the page without a form
+		revoke string     // the grant to revoke before the sign-in, if any
 		status int
 		want   string // a text in the page or in the redirect
 	}{
@@ -147,8 +147,8 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newConnectedTenant()
-			if tc.before != "" {
-				testTenant.revoke(tc.before)
+			if tc.revoke != "" {
+				testTenant.revoke(tc.revoke)
 			}
 			var form url.Values
 			if tc.user != "" {
@@ -159,7 +159,7 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 			if tc.status == http.StatusFound {
 				text = redirect.Encode()
 				if redirect.Get("code") != "" || redirect.Get("state") != "st" {
-					t.Errorf("the redirect has %v, want the state st and no code", redirect)
+					t.Errorf("the parameters of the redirect are %v, want the state st and no code", redirect)
 				}
 			}
 			if answer.status != tc.status || !strings.Contains(text, tc.want) {
@@ -191,18 +191,19 @@ func TestFormPostReturnsCode(t *testing.T) {
 	}
 }
 
-// TestSharedAuthorityHasIssuerTemplate checks the metadata of an authority without a tenant.
+// TestSharedAuthorityHasIssuerTemplate checks the metadata and the keys of the authority
+// "organizations", which all tenants share.
 func TestSharedAuthorityHasIssuerTemplate(t *testing.T) {
 	sim := startSimulator(t)
 	login := sim.ready.Settings["login_url"]
 	answer := sim.do("GET", login+"/organizations/v2.0/.well-known/openid-configuration", nil, "")
 	if answer.valueAt("issuer") != login+"/{tenantid}/v2.0" || answer.valueAt("jwks_uri") != login+"/organizations/discovery/v2.0/keys" {
-		t.Errorf("the metadata has a wrong issuer or key address: %s", answer.raw)
+		t.Errorf("the metadata are %s, want an issuer with {tenantid} and the address of the keys", answer.raw)
 	}
 	keys := sim.do("GET", login+"/organizations/discovery/v2.0/keys", nil, "")
 	for _, name := range []string{"kid", "x5t", "n", "e", "x5c", "issuer"} {
 		if keys.valueAt("keys", 0, name) == nil {
-			t.Errorf("the key has no %s: %s", name, keys.raw)
+			t.Errorf("the first key has no %s, want a value: %s", name, keys.raw)
 		}
 	}
 	if answer := sim.do("GET", login+"/no_tenant/v2.0/.well-known/openid-configuration", nil, ""); answer.status != http.StatusBadRequest {

@@ -13,18 +13,19 @@ import (
 	"testing"
 )
 
-// tenant is one simulated tenant, and a client that can get tokens for it.
+// tenant is a simulated tenant, and a client that can get tokens for the tenant.
 type tenant struct {
 	*simClient
 	id, admin string
 }
 
 // newTenant creates a tenant without delays, so that each test sets only the delays that it checks.
+// The fields in extra are added to the control call.
 func (s *simClient) newTenant(extra ...jsonObject) *tenant {
 	s.t.Helper()
 	body := jsonObject{}
-	if len(extra) > 0 {
-		body = extra[0]
+	for _, fields := range extra {
+		maps.Copy(body, fields)
 	}
 	answer := s.control("POST", "/tenants", body)
 	t := &tenant{simClient: s, id: answer.valueAt("tenant_id").(string), admin: answer.valueAt("admin").(string)}
@@ -43,9 +44,9 @@ func (s *simClient) newConnectedTenant(extra ...jsonObject) *tenant {
 	return t
 }
 
-func (t *tenant) setBehaviour(b jsonObject) {
+func (t *tenant) setBehaviour(behaviour jsonObject) {
 	t.t.Helper()
-	t.control("POST", "/tenants/"+t.id+"/behaviour", b)
+	t.control("POST", "/tenants/"+t.id+"/behaviour", behaviour)
 }
 
 func (t *tenant) initialDomain() string { _, domain, _ := strings.Cut(t.admin, "@"); return domain }
@@ -105,7 +106,8 @@ func (t *tenant) signInCode(username string) string {
 	return redirect.Get("code")
 }
 
-// redeem redeems a code. The parameters in changes replace the usual parameters.
+// redeem exchanges the code of a sign-in for tokens. The parameters in changes replace the usual
+// parameters.
 func (t *tenant) redeem(code string, changes url.Values) response {
 	t.t.Helper()
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {signInRedirectURI},
@@ -114,8 +116,8 @@ func (t *tenant) redeem(code string, changes url.Values) response {
 	return t.askToken(t.id, form)
 }
 
-// askToken posts a form to the token endpoint. It adds the client id, and the client's secret if
-// the form has no other credential.
+// askToken posts a form to the token endpoint. It adds the client id if the form has none, and the
+// client secret if the form has neither a secret nor an assertion.
 func (s *simClient) askToken(tenant string, form url.Values) response {
 	s.t.Helper()
 	if !form.Has("client_id") {
@@ -137,7 +139,7 @@ func (t *tenant) token(scope string) string {
 	t.t.Helper()
 	answer := t.clientCredentials(t.id, scope)
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("token: %d %s, want 200", answer.status, answer.raw)
+		t.t.Fatalf("the request for a token answers %d %s, want 200", answer.status, answer.raw)
 	}
 	return answer.valueAt("access_token").(string)
 }
@@ -177,7 +179,7 @@ const (
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// principal returns the object id of the service principal of the application, from a token.
+// principal returns the object id of the application's service principal in the tenant.
 func (t *tenant) principal() string {
 	t.t.Helper()
 	return claimsOf(t.t, t.token(graphScope))["oid"].(string)
@@ -217,7 +219,7 @@ func claimsOf(t *testing.T, token string) jsonObject {
 	return claims
 }
 
-func (s *simClient) planFault(f jsonObject) { s.t.Helper(); s.control("POST", "/faults", f) }
+func (s *simClient) planFault(fault jsonObject) { s.t.Helper(); s.control("POST", "/faults", fault) }
 
 // revoke withdraws consent, the Exchange role or the app role Exchange.ManageAsApp.
 func (t *tenant) revoke(grantName string) {
@@ -243,33 +245,33 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 	return testTenant
 }
 
-// TestTenantCanBeSetUpToSendMail makes the calls with which tenantry sets up a new tenant, until a
-// mailbox can send.
+// TestTenantCanBeSetUpToSendMail makes the calls with which tenantry prepares a new tenant and a
+// mailbox for sending.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})
-	const domain, box = "fabrikam-mail.example", "anna.k@fabrikam-mail.example"
+	const mailbox = "anna.k@" + domain
 
 	if answer := testTenant.redeem(testTenant.signInCode(testTenant.admin), nil); answer.status != http.StatusOK || claimsOf(t, answer.valueAt("id_token").(string))["tid"] != testTenant.id {
 		t.Fatalf("sign-in: %d %s, want an ID token of the tenant", answer.status, answer.raw)
 	}
 	testTenant.addMailDomain(domain)
 	if answer := testTenant.runCmdlet("Enable-OrganizationCustomization", jsonObject{}); answer.status != http.StatusOK {
-		t.Fatalf("hydrate: %d %s, want 200", answer.status, answer.raw)
+		t.Fatalf("Enable-OrganizationCustomization: %d %s, want 200", answer.status, answer.raw)
 	}
 	if answer := testTenant.runCmdlet("New-DkimSigningConfig", jsonObject{"DomainName": domain, "KeySize": 2048, "Enabled": false}); answer.status != http.StatusOK {
-		t.Fatalf("new signing: %d %s, want 200", answer.status, answer.raw)
+		t.Fatalf("New-DkimSigningConfig: %d %s, want 200", answer.status, answer.raw)
 	}
 	testTenant.publishSelectorCNAMEs(domain)
 	if answer := testTenant.runCmdlet("Set-DkimSigningConfig", jsonObject{"Identity": domain, "Enabled": true}); answer.status != http.StatusOK {
-		t.Fatalf("enable signing: %d %s, want 200", answer.status, answer.raw)
+		t.Fatalf("Set-DkimSigningConfig: %d %s, want 200", answer.status, answer.raw)
 	}
-	row := testTenant.newMailbox(box, "anna.k.fabrikam-mail")
+	row := testTenant.newMailbox(mailbox, "anna.k.fabrikam-mail")
 	if answer := testTenant.callGraph("PATCH", "/users/"+row["ExternalDirectoryObjectId"].(string), enableWithPassword); answer.status != http.StatusNoContent {
-		t.Fatalf("password: %d %s, want 204", answer.status, answer.raw)
+		t.Fatalf("the PATCH of the user: %d %s, want 204", answer.status, answer.raw)
 	}
 	for cmdlet, params := range map[string]jsonObject{
-		"Set-CASMailbox":      {"Identity": box, "SmtpClientAuthenticationDisabled": false},
+		"Set-CASMailbox":      {"Identity": mailbox, "SmtpClientAuthenticationDisabled": false},
 		"Set-TransportConfig": {"SmtpClientAuthenticationDisabled": false},
 	} {
 		if answer := testTenant.runCmdlet(cmdlet, params); answer.status != http.StatusOK || len(answer.rows()) != 0 {
@@ -279,7 +281,7 @@ func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	state := sim.control("GET", "/tenants/"+testTenant.id, nil)
 	if state.valueAt("domains", 0, "dkim_enabled") != true || state.valueAt("mailboxes", 0, "password_set") != true ||
 		state.valueAt("mailboxes", 0, "enabled") != true || state.valueAt("consent") != "granted" {
-		t.Fatalf("the platform has %s, want DKIM, a password, an enabled mailbox and the consent", state.raw)
+		t.Fatalf("the state of the tenant is %s, want DKIM enabled, a mailbox that is enabled and has a password, and the consent granted", state.raw)
 	}
 }
 
@@ -315,13 +317,14 @@ func (t *tenant) publishSelectorCNAMEs(name string) {
 		"selector2._domainkey."+name+". 60 IN CNAME "+row.valueAt("value", 0, "Selector2CNAME").(string)+".")
 }
 
-// newMailbox creates a shared mailbox and returns its row.
+// newMailbox creates a shared mailbox with the display name Anna Keller. It returns the row of the
+// mailbox.
 func (t *tenant) newMailbox(address, alias string) jsonObject {
 	t.t.Helper()
 	answer := t.runCmdlet("New-Mailbox", jsonObject{"Shared": true, "Name": address, "DisplayName": "Anna Keller", "Alias": alias,
 		"PrimarySmtpAddress": address})
 	if answer.status != http.StatusOK {
-		t.t.Fatalf("new mailbox: %d %s, want 200", answer.status, answer.raw)
+		t.t.Fatalf("New-Mailbox: %d %s, want 200", answer.status, answer.raw)
 	}
 	return answer.valueAt("value", 0).(jsonObject)
 }

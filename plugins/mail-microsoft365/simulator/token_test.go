@@ -30,18 +30,18 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 	forTenant := func(id string) func(*tenant) response {
 		return func(testTenant *tenant) response { return testTenant.clientCredentials(id, graphScope) }
 	}
-	consentedWith := func(b jsonObject) func(*tenant) {
-		return func(testTenant *tenant) { testTenant.consent(); testTenant.setBehaviour(b) }
+	consentedWith := func(behaviour jsonObject) func(*tenant) {
+		return func(testTenant *tenant) { testTenant.consent(); testTenant.setBehaviour(behaviour) }
 	}
 	consented := func(testTenant *tenant) { testTenant.consent() }
-	withFault := func(f jsonObject) func(*tenant) {
-		return func(testTenant *tenant) { f["kind"], f["times"] = "status", 1; testTenant.planFault(f) }
+	withFault := func(fault jsonObject) func(*tenant) {
+		return func(testTenant *tenant) { fault["kind"], fault["times"] = "status", 1; testTenant.planFault(fault) }
 	}
 	for _, tc := range []struct {
-		name   string
-		before func(*tenant)
-		ask    func(*tenant) response
-		golden string
+		name    string
+		setUp   func(*tenant)
+		request func(*tenant) response
+		golden  string
 	}{
 		{"scope malformed", consented, withScope("https://graph.microsoft.com/User.Read"), "aadsts-70011"},
 		{"scope of an unknown resource", consented, withScope("https://vault.azure.net/.default"), "aadsts-70011"},
@@ -64,10 +64,10 @@ func TestTokenEndpointReturnsAADSTSErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			testTenant := startSimulator(t).newTenant()
-			if tc.before != nil {
-				tc.before(testTenant)
+			if tc.setUp != nil {
+				tc.setUp(testTenant)
 			}
-			assertGolden(t, tc.golden, tc.ask(testTenant))
+			assertGolden(t, tc.golden, tc.request(testTenant))
 		})
 	}
 }
@@ -92,19 +92,19 @@ func requestWithExpiredSecret(testTenant *tenant) response {
 
 func TestTokenEndpointThrottles(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
-	testTenant.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 17, "times": 1, "operation": "token"})
+	testTenant.planFault(jsonObject{"kind": "status", "status": 429, "retry_after": 9, "times": 1, "operation": "token"})
 	answer := testTenant.clientCredentials(testTenant.id, graphScope)
-	if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") != "17" {
-		t.Errorf("the answer is %d %v, want 429 with Retry-After 17", answer.status, answer.header)
+	if answer.status != http.StatusTooManyRequests || answer.header.Get("Retry-After") != "9" {
+		t.Errorf("the answer is %d %v, want 429 with the planned Retry-After of 9 s", answer.status, answer.header)
 	}
 }
 
 func TestTokenIsRefusedUntilConsentIsVisible(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
-	testTenant.setBehaviour(jsonObject{"consent_ms": 60_000})
+	testTenant.setBehaviour(jsonObject{"consent_ms": 3_600_000})
 	testTenant.consent()
 	assertGolden(t, "aadsts-700016", testTenant.clientCredentials(testTenant.id, graphScope))
-	testTenant.control("POST", "/clock", jsonObject{"advance": "61s"})
+	testTenant.control("POST", "/clock", jsonObject{"advance": "61m"})
 	testTenant.token(graphScope)
 }
 
@@ -116,11 +116,11 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 		t.Errorf("the answer is %s, want a Bearer token for 3599 s without a refresh token", answer.raw)
 	}
 	claims := claimsOf(t, answer.valueAt("access_token").(string))
-	expected := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + testTenant.id + "/",
+	wantClaims := jsonObject{"aud": "https://graph.microsoft.com", "iss": "https://sts.windows.net/" + testTenant.id + "/",
 		"appid": testTenant.ready.Settings["client_id"], "idtyp": "app", "tid": testTenant.id}
-	for name, want := range expected {
+	for name, want := range wantClaims {
 		if claims[name] != want {
-			t.Errorf("%s: %v, want %v", name, claims[name], want)
+			t.Errorf("the claim %s is %v, want %v", name, claims[name], want)
 		}
 	}
 	roles, _ := claims["roles"].([]any)
@@ -128,7 +128,7 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 		t.Errorf("the roles of the Graph token are %v, want Domain.ReadWrite.All and no Exchange.ManageAsApp", roles)
 	}
 	if roles, _ := claimsOf(t, testTenant.token(exchangeScope))["roles"].([]any); len(roles) != 1 || roles[0] != "Exchange.ManageAsApp" {
-		t.Errorf("the roles of the Exchange token are %v, want Exchange.ManageAsApp", roles)
+		t.Errorf("the roles of the Exchange token are %v, want only Exchange.ManageAsApp", roles)
 	}
 }
 
@@ -143,27 +143,27 @@ func TestTokenIsIssuedWithoutRoles(t *testing.T) {
 	}
 }
 
-// TestTokenHasRolesOfItsIssueTime checks that only tokens that are issued after the lag of a
-// directory role contain the role.
+// TestTokenHasRolesOfItsIssueTime checks that a directory role is only in tokens that are issued
+// after the lag of the role, and that a token from before does not get the role later.
 func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.consent()
-	testTenant.setBehaviour(jsonObject{"role_ms": 10_000})
+	testTenant.setBehaviour(jsonObject{"role_ms": 600_000})
 	testTenant.assignExchange()
 	tokenHasRole := func() bool {
 		wids, _ := claimsOf(t, testTenant.token(exchangeScope))["wids"].([]any)
 		return slices.Contains(wids, any(exchangeAdministrator))
 	}
 	if tokenHasRole() {
-		t.Error("the role is in a token before its lag has passed")
+		t.Error("a token from before the end of the lag has the role, want it absent")
 	}
 	earlyToken := testTenant.token(exchangeScope)
-	testTenant.control("POST", "/clock", jsonObject{"advance": "11s"})
+	testTenant.control("POST", "/clock", jsonObject{"advance": "11m"})
 	if !tokenHasRole() {
-		t.Error("the role is not in a new token")
+		t.Error("a token from after the lag lacks the role, want it present")
 	}
 	if answer := testTenant.runCmdletWith(bearer(earlyToken), "", "Get-OrganizationConfig", jsonObject{}); answer.status != http.StatusForbidden {
-		t.Errorf("the early token: %d, want 403", answer.status)
+		t.Errorf("after the lag, a token from before: %d, want 403", answer.status)
 	}
 }
 
@@ -187,20 +187,19 @@ func TestTokenEndpointAcceptsBasicAuth(t *testing.T) {
 func TestTokenEndpointRefusesOtherGrants(t *testing.T) {
 	testTenant := startSimulator(t).newTenant()
 	testTenant.consent()
-	for grant, want := range map[string]string{"password": "unsupported_grant_type", "": "unsupported_grant_type",
-		"refresh_token": "unsupported_grant_type"} {
-		if answer := testTenant.askToken(testTenant.id, url.Values{"grant_type": {grant}}); answer.status != http.StatusBadRequest || answer.valueAt("error") != want {
-			t.Errorf("grant type %q: %d %s, want 400 %s", grant, answer.status, answer.raw, want)
+	for _, grantType := range []string{"password", "refresh_token", ""} {
+		if answer := testTenant.askToken(testTenant.id, url.Values{"grant_type": {grantType}}); answer.status != http.StatusBadRequest || answer.valueAt("error") != "unsupported_grant_type" {
+			t.Errorf("grant type %q: %d %s, want 400 unsupported_grant_type", grantType, answer.status, answer.raw)
 		}
 	}
 	if answer := testTenant.clientCredentials("organizations", graphScope); answer.status != http.StatusBadRequest {
-		t.Errorf("organizations: %d %s, want 400", answer.status, answer.raw)
+		t.Errorf("the authority organizations, which names no tenant: %d %s, want 400", answer.status, answer.raw)
 	}
 }
 
 type credential struct {
 	key *rsa.PrivateKey
-	der []byte
+	der []byte // the certificate
 }
 
 // newCredential generates a key and a self-signed certificate that is valid for an hour.
@@ -251,21 +250,21 @@ func TestClientAssertionIsVerified(t *testing.T) {
 	registeredCert, unknownCert := newCredential(t), newCredential(t)
 	sim.control("POST", "/app", jsonObject{"certificate": registeredCert.pem()})
 	tokenURL := sim.ready.Settings["login_url"] + "/" + testTenant.id + "/oauth2/v2.0/token"
-	client, now := sim.ready.Settings["client_id"], time.Now()
+	clientID, now := sim.ready.Settings["client_id"], time.Now()
 
 	for _, tc := range []struct {
 		name      string
 		signer    credential
 		algorithm jose.SignatureAlgorithm
-		change    jsonObject
-		want      float64 // AADSTS number, 0 for a token
+		change    jsonObject // replaces claims of the assertion
+		want      float64    // AADSTS number, 0 for a token
 	}{
 		{"PS256 with x5t#S256", registeredCert, jose.PS256, nil, 0},
 		{"RS256 with x5t", registeredCert, jose.RS256, nil, 0},
 		{"certificate unknown", unknownCert, jose.PS256, nil, 700027},
 		{"signed with another key", credential{unknownCert.key, registeredCert.der}, jose.PS256, nil, 700027},
-		{"another algorithm", registeredCert, jose.RS512, nil, 700027},
-		{"another issuer", registeredCert, jose.PS256, jsonObject{"iss": "someone"}, 700027},
+		{"unsupported algorithm", registeredCert, jose.RS512, nil, 700027},
+		{"wrong issuer", registeredCert, jose.PS256, jsonObject{"iss": "someone"}, 700027},
 		{"no jti", registeredCert, jose.PS256, jsonObject{"jti": nil}, 700027},
 		{"audience of another tenant", registeredCert, jose.PS256, jsonObject{"aud": sim.ready.Settings["login_url"] + "/x/oauth2/v2.0/token"}, 700023},
 		{"expired", registeredCert, jose.PS256, jsonObject{"exp": now.Add(-time.Hour).Unix()}, 700024},
@@ -273,7 +272,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 		{"no expiry", registeredCert, jose.PS256, jsonObject{"exp": nil}, 700024},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			claims := jsonObject{"aud": tokenURL, "iss": client, "sub": client, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
+			claims := jsonObject{"aud": tokenURL, "iss": clientID, "sub": clientID, "jti": "1", "nbf": now.Unix(), "iat": now.Unix(),
 				"exp": now.Add(10 * time.Minute).Unix()}
 			maps.Copy(claims, tc.change)
 			answer := sim.askToken(testTenant.id, url.Values{"grant_type": {"client_credentials"}, "scope": {graphScope},
@@ -283,7 +282,7 @@ func TestClientAssertionIsVerified(t *testing.T) {
 			case tc.want == 0 && answer.status != http.StatusOK:
 				t.Errorf("the answer is %d %s, want a token", answer.status, answer.raw)
 			case tc.want == 0 && claimsOf(t, answer.valueAt("access_token").(string))["appidacr"] != "2":
-				t.Error("appidacr does not say that the application used a certificate")
+				t.Error("appidacr of the token is not 2, want 2 for the use of a certificate")
 			case tc.want == 700027:
 				assertGolden(t, "aadsts-700027", answer)
 			case tc.want != 0 && (answer.status != http.StatusUnauthorized || answer.valueAt("error_codes", 0) != tc.want):

@@ -45,39 +45,40 @@ func TestTraceHasOneRowPerRecipient(t *testing.T) {
 	testTenant.sendMessages("anna@"+domain, 7, jsonObject{"at": now.Add(-2 * time.Minute)})
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 12, "at": now.Add(-time.Minute)})
 	rows := testTenant.trace(jsonObject{})
-	pairs, last := map[string]int{}, ""
+	recipients, previousTime := map[string]bool{}, "" // recipients has each pair of a message and a recipient
 	for _, r := range rows {
 		row := r.(jsonObject)
-		pairs[row["MessageTraceId"].(string)+row["RecipientAddress"].(string)]++
-		if at := row["Received"].(string); last != "" && at > last {
-			t.Errorf("the row of %s comes after the older row of %s", at, last)
-		} else {
-			last = at
+		recipients[row["MessageTraceId"].(string)+row["RecipientAddress"].(string)] = true
+		received := row["Received"].(string)
+		if previousTime != "" && received > previousTime {
+			t.Errorf("the row of %s comes after the older row of %s, want the newest rows first", received, previousTime)
 		}
+		previousTime = received
 	}
-	if len(messageIDs(rows)) != 8 || len(pairs) != 13+12 || len(rows) <= len(pairs) {
-		t.Errorf("%d rows, %d recipients of %d messages, want duplicated rows, 25 and 8", len(rows), len(pairs), len(messageIDs(rows)))
+	// The seven messages have 1, 2, 3, 1, 2, 3 and 1 recipients.
+	if len(messageIDs(rows)) != 8 || len(recipients) != 13+12 || len(rows) <= len(recipients) {
+		t.Errorf("%d rows for %d recipients of %d messages, want more than 25 rows for 25 recipients of 8 messages", len(rows), len(recipients), len(messageIDs(rows)))
 	}
 	testTenant.setBehaviour(jsonObject{"trace_duplicates": false})
-	if rows := testTenant.trace(jsonObject{}); len(rows) != len(pairs) {
-		t.Errorf("%d rows without duplicates, want %d", len(rows), len(pairs))
+	if rows := testTenant.trace(jsonObject{}); len(rows) != len(recipients) {
+		t.Errorf("%d rows without duplicates, want %d", len(rows), len(recipients))
 	}
 }
 
-// TestTracePagesOverlap checks that only a warning announces more rows, and that the next page
-// begins with the last row again.
+// TestTracePagesOverlap checks that a page has a warning and no link if there are more rows, and
+// that the next page begins with the last row of the page before.
 func TestTracePagesOverlap(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.sendMessages("anna@"+domain, 20, jsonObject{"recipients": 2, "at": time.Now().UTC().Add(-time.Minute)})
-	first := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 10})
-	warning, _ := first.valueAt("@adminapi.warnings", 0).(string)
-	if len(first.rows()) != 10 || first.valueAt("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
-		t.Fatalf("the first page is %s, want 10 rows and only a warning about more rows", first.raw)
+	firstPage := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 10})
+	warning, _ := firstPage.valueAt("@adminapi.warnings", 0).(string)
+	if len(firstPage.rows()) != 10 || firstPage.valueAt("@odata.nextLink") != nil || !strings.Contains(warning, "There are more results") {
+		t.Fatalf("the first page is %s, want 10 rows and only a warning about more rows", firstPage.raw)
 	}
-	last := first.rows()[9].(jsonObject)
-	second := testTenant.trace(jsonObject{"ResultSize": 10, "EndDate": last["Received"], "StartingRecipientAddress": last["RecipientAddress"]})
-	if repeated := second[0].(jsonObject); repeated["RecipientAddress"] != last["RecipientAddress"] {
-		t.Errorf("the second page begins with %v, want the recipient of %v", repeated, last)
+	lastRow := firstPage.rows()[9].(jsonObject)
+	secondPage := testTenant.trace(jsonObject{"ResultSize": 10, "EndDate": lastRow["Received"], "StartingRecipientAddress": lastRow["RecipientAddress"]})
+	if repeatedRow := secondPage[0].(jsonObject); repeatedRow["RecipientAddress"] != lastRow["RecipientAddress"] {
+		t.Errorf("the second page begins with the row %v, want the recipient of the row %v", repeatedRow, lastRow)
 	}
 	allRows := testTenant.mustRun("Get-MessageTraceV2", jsonObject{"ResultSize": 5000})
 	if warnings, _ := allRows.valueAt("@adminapi.warnings").([]any); len(messageIDs(allRows.rows())) != 20 || len(warnings) != 0 {
@@ -114,13 +115,14 @@ func TestTraceWindowIsLimited(t *testing.T) {
 	}
 }
 
-// TestTraceRowsAppearAfterLag checks that new rows are missing at first, and then pending.
+// TestTraceRowsAppearAfterLag checks that the rows of a new message are missing at first, then
+// pending, and then delivered.
 func TestTraceRowsAppearAfterLag(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(jsonObject{"trace_ms": 300_000})
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"recipients": 1})
 	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
-		t.Errorf("the rows are visible at once: %v", got)
+		t.Errorf("the rows right after sending are %v, want none", got)
 	}
 	for _, want := range []string{"Pending", "Delivered"} {
 		testTenant.control("POST", "/clock", jsonObject{"advance": "6m"})
@@ -130,24 +132,24 @@ func TestTraceRowsAppearAfterLag(t *testing.T) {
 	}
 }
 
-// TestTraceShowsBlockedMailAsFailed checks that mail blocked by a rule has no destination address,
-// and that mail refused by the recipient's server has a destination address.
+// TestTraceShowsBlockedMailAsFailed checks that mail which a rule blocks has no ToIP, and that mail
+// which the recipient's server refuses has the address of this server as ToIP.
 func TestTraceShowsBlockedMailAsFailed(t *testing.T) {
 	testTenant := newTenantWithRule(t)
 	testTenant.sendMessages("anna@"+domain, 1)
 	testTenant.sendMessages("ben@"+domain, 1, jsonObject{"bounced": true})
-	for mailbox, toIP := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
+	for mailbox, wantToIP := range map[string]any{"anna@" + domain: nil, "ben@" + domain: "198.51.100.25"} {
 		rows := testTenant.trace(jsonObject{"SenderAddress": mailbox})
 		if len(rows) == 0 {
-			t.Errorf("the trace of %s has no rows", mailbox)
+			t.Errorf("the trace of %s has no rows, want at least one", mailbox)
 		}
 		for _, row := range rows {
-			if r := row.(jsonObject); r["Status"] != "Failed" || r["ToIP"] != toIP {
-				t.Errorf("the row of %s is %v, want Failed and ToIP %v", mailbox, r, toIP)
+			if r := row.(jsonObject); r["Status"] != "Failed" || r["ToIP"] != wantToIP {
+				t.Errorf("the row of %s is %v, want Failed and ToIP %v", mailbox, r, wantToIP)
 			}
 		}
 	}
-	// A message that was sent before the rule existed is delivered.
+	// This message is older than the rule.
 	testTenant.sendMessages("anna@"+domain, 1, jsonObject{"at": time.Now().UTC().Add(-time.Hour)})
 	statuses := map[any]bool{}
 	for _, row := range testTenant.trace(jsonObject{"SenderAddress": "anna@" + domain}) {
@@ -162,9 +164,9 @@ func TestTraceQueriesAreLimited(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	token := bearer(testTenant.token(exchangeScope))
 	queryTrace := func() response { return testTenant.runCmdletWith(token, "", "Get-MessageTraceV2", jsonObject{}) }
-	for n := range 100 {
+	for i := range 100 { // the default quota
 		if answer := queryTrace(); answer.status != http.StatusOK {
-			t.Fatalf("query %d: %d %s, want 200", n, answer.status, answer.raw)
+			t.Fatalf("query %d: %d %s, want 200", i+1, answer.status, answer.raw)
 		}
 	}
 	assertGolden(t, "exchange-trace-quota", queryTrace())
@@ -172,15 +174,15 @@ func TestTraceQueriesAreLimited(t *testing.T) {
 	if answer := queryTrace(); answer.status != http.StatusTooManyRequests || !strings.Contains(string(answer.raw), "recent queries") {
 		t.Errorf("the answer is %d %s, want 429 with the text of the quota", answer.status, answer.raw)
 	}
-	other := testTenant.newConnectedTenant()
-	if answer := other.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
-		t.Errorf("another tenant: %d %s, want 200", answer.status, answer.raw)
+	otherTenant := testTenant.newConnectedTenant()
+	if answer := otherTenant.runCmdlet("Get-MessageTraceV2", jsonObject{}); answer.status != http.StatusOK {
+		t.Errorf("a query of a different tenant: %d %s, want 200", answer.status, answer.raw)
 	}
 }
 
 func TestControlRefusesInvalidMessages(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
-	for body, status := range map[string]int{
+	for body, want := range map[string]int{
 		`{"mailbox":"nobody@x.example","count":1}`:                         http.StatusNotFound,
 		`{"mailbox":"anna@` + domain + `","count":0}`:                      http.StatusBadRequest,
 		`{"mailbox":"anna@` + domain + `","count":10001}`:                  http.StatusBadRequest,
@@ -188,11 +190,11 @@ func TestControlRefusesInvalidMessages(t *testing.T) {
 		`{"mailbox":"anna@` + domain + `","count":1,"at":"yesterday"}`:     http.StatusBadRequest,
 		`{"mailbox":"anna@` + domain + `","count":1,"to":"b@example.com"}`: http.StatusBadRequest,
 	} {
-		if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/messages", nil, body); answer.status != status {
-			t.Errorf("%s: %d %s, want %d", body, answer.status, answer.raw, status)
+		if answer := testTenant.do("POST", testTenant.ready.URL+"/_control/messages", nil, body); answer.status != want {
+			t.Errorf("%s: %d %s, want %d", body, answer.status, answer.raw, want)
 		}
 	}
 	if got := testTenant.trace(jsonObject{}); len(got) != 0 {
-		t.Errorf("the refused calls sent %v", got)
+		t.Errorf("after the refused calls the trace has %v, want no rows", got)
 	}
 }
