@@ -56,7 +56,7 @@ func sharedRegistration(t *testing.T) []byte {
 	registration.Do(func() {
 		dir := t.TempDir()
 		sim := startSimulatorIn(t, dir, &fakeDNS{})
-		sim.do("GET", sim.ready.Settings["login_url"]+"/organizations/discovery/v2.0/keys", nil, "") // the first request for the keys generates a key
+		sim.do("GET", sim.ready.Settings["login_url"]+"/organizations/discovery/v2.0/keys", nil, "") // generates the key
 		registration.app, registration.err = os.ReadFile(filepath.Join(dir, "app.json"))
 	})
 	if registration.err != nil {

@@ -51,8 +51,9 @@ func TestDKIMTargetsFollowStyle(t *testing.T) {
 
 func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	for _, tc := range []struct {
-		name     string
-		records  func(target1, target2 string) []string // the published records, made from the targets of the selectors
+		name string
+		// records returns the records to publish, from the targets of selector1 and selector2.
+		records  func(target1, target2 string) []string
 		succeeds bool
 	}{
 		{"nothing published", func(string, string) []string { return nil }, false},

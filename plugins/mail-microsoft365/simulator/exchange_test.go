@@ -110,8 +110,8 @@ func TestUnknownCmdletIsForbidden(t *testing.T) {
 func TestExchangeChecksTenantInPath(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant, otherTenant := sim.newConnectedTenant(), sim.newConnectedTenant()
-	callInPath := func(tenant string) response {
-		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenant+"/InvokeCommand",
+	callInPath := func(pathName string) response {
+		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+pathName+"/InvokeCommand",
 			bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", callInPath("11111111-2222-4333-8444-555555555555"))

@@ -172,7 +172,8 @@ func TestServicePrincipalsNeedApplicationRead(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant := sim.newTenant()
 	testTenant.consent()
-	const roleManagementReadWrite = "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8" // the id of RoleManagement.ReadWrite.Directory
+	// roleManagementReadWrite is the id of RoleManagement.ReadWrite.Directory.
+	const roleManagementReadWrite = "9e3f62cf-ca93-4989-b6ce-bf83c28f9fe8"
 	byApp := "/servicePrincipals(appId='" + sim.ready.Settings["client_id"] + "')"
 	assertGolden(t, "graph-denied", testTenant.callGraph("GET", byApp, nil))
 	sim.control("POST", "/app", jsonObject{"permissions": []string{"Application.Read.All", "RoleManagement.ReadWrite.Directory"}})

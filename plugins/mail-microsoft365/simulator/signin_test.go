@@ -132,8 +132,10 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change url.Values // replaces parameters of the address
-		user   string     // the username in the form, "admin" for the administrator; "" requests the page without a form
-		revoke string     // the grant to revoke before the sign-in, if any
+		// user is the username in the form. "admin" stands for the administrator. If user is "",
+		// the page is requested without a form.
+		user   string
+		revoke string // the grant to revoke before the sign-in, if any
 		status int
 		want   string // a text in the page or in the redirect
 	}{
