@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The fixed providers answer each call with the same object, whatever the call asks for.
+// The fixed providers answer with the same object, regardless of the object in the request.
 type (
 	fixedDNS struct {
 		ports.DNSProvider
@@ -66,13 +66,13 @@ func (f fixedSending) Account(context.Context, string) (integration.Account, err
 	return f.account, nil
 }
 
-// TestAnswersAboutOtherObjectsAreBroken checks that an answer with a different object than the
-// requested one, or with an invalid name or record type, is broken.
+// TestAnswersAboutOtherObjectsAreBroken checks that the host classifies an answer as broken if it has
+// a different object than the request, or an invalid name or record type.
 func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	zone := dns.Zone{ID: "z-1", Name: "a.test"}
-	records := func(name string, typ dns.Type) func(context.Context) (any, error) {
+	records := func(name string, recordType dns.Type) func(context.Context) (any, error) {
 		return func(ctx context.Context) (any, error) {
-			return DNSInProcess(fixedDNS{sets: []dns.RRSet{{Name: name, Type: typ, Values: []string{"v"}}}}).Records(ctx, zone)
+			return DNSInProcess(fixedDNS{sets: []dns.RRSet{{Name: name, Type: recordType, Values: []string{"v"}}}}).Records(ctx, zone)
 		}
 	}
 	zoneNamed := func(name string) func(context.Context) (any, error) {
@@ -80,15 +80,15 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 			return DNSInProcess(fixedDNS{zone: dns.Zone{ID: "z-2", Name: name}}).Zone(ctx, zone.Name)
 		}
 	}
-	mail := func(d, address string) ports.MailTenant {
-		return MailInProcess(fixedMail{domain: domain.Platform{Name: d, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
+	mail := func(domainName, address string) ports.MailTenant {
+		return MailInProcess(fixedMail{domain: domain.Platform{Name: domainName, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
 	}
 	account := func(id, address string) func(context.Context) (any, error) {
 		return func(ctx context.Context) (any, error) {
 			return SendingInProcess(fixedSending{account: integration.Account{ID: id, Address: address}}).Account(ctx, "ann@a.test")
 		}
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		call   func(context.Context) (any, error)
 		broken bool
@@ -129,13 +129,13 @@ func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 		{"no account", account("", ""), false},
 		{"a different account", account("1", "bob@a.test"), true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := tt.call(t.Context())
-			var o *outcome.Error
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := tc.call(t.Context())
+			var outcomeErr *outcome.Error
 			switch {
-			case !tt.broken && err != nil:
+			case !tc.broken && err != nil:
 				t.Errorf("got %v, want an accepted answer", err)
-			case tt.broken && (!errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != CauseProtocol):
+			case tc.broken && (!errors.As(err, &outcomeErr) || outcomeErr.Kind != outcome.Broken || outcomeErr.Cause != CauseProtocol):
 				t.Errorf("got %+v, %v, want a broken answer", got, err)
 			}
 		})
@@ -152,14 +152,14 @@ var unlistedStates = map[protoreflect.Name][]protobuf.Message{
 	"SendingProgress": {&proto.SendingProgress{State: "done"}, &proto.SendingProgress{}},
 }
 
-// TestUnlistedStatesAreBroken checks that an unlisted state is an error. Only an account with an
-// unlisted state gets the state AccountOther instead.
+// TestUnlistedStatesAreBroken checks that an answer with an unlisted state is broken. An account is
+// different: an unlisted state becomes AccountOther.
 func TestUnlistedStatesAreBroken(t *testing.T) {
 	for name, answers := range unlistedStates {
 		for _, answer := range answers {
-			var o *outcome.Error
-			if err := checkAnswer(nil, answer); !errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != CauseProtocol {
-				t.Errorf("%s %v: %v, want broken", name, answer, err)
+			var outcomeErr *outcome.Error
+			if err := checkAnswer(nil, answer); !errors.As(err, &outcomeErr) || outcomeErr.Kind != outcome.Broken || outcomeErr.Cause != CauseProtocol {
+				t.Errorf("the answer %s %v: got %v, want a broken answer", name, answer, err)
 			}
 		}
 	}
@@ -168,12 +168,12 @@ func TestUnlistedStatesAreBroken(t *testing.T) {
 		&proto.SMTPAuthAnswer{State: "refused"}, &proto.SendingProgress{State: "succeeded"},
 	} {
 		if err := checkAnswer(nil, answer); err != nil {
-			t.Errorf("the listed state of %v is refused: %v", answer, err)
+			t.Errorf("the listed state of %v: got %v, want an accepted answer", answer, err)
 		}
 	}
 	for state, want := range map[string]integration.AccountState{"failed": integration.AccountFailed, "Failed": integration.AccountOther, "": integration.AccountOther} {
 		if got := accountFromProto(&proto.SendingAccount{Id: "1", State: state}).State; got != want {
-			t.Errorf("an account in the state %q is %q, want %q", state, got, want)
+			t.Errorf("the state %q of an account becomes %q, want %q", state, got, want)
 		}
 	}
 }
@@ -192,9 +192,9 @@ func TestImpossibleAnswersAreBroken(t *testing.T) {
 		&proto.EmailLicensesAnswer{Paid: 2, RecipientLimit: -1}:   true,
 		&proto.EmailLicensesAnswer{}:                              false,
 	} {
-		var o *outcome.Error
+		var outcomeErr *outcome.Error
 		err := checkAnswer(nil, answer)
-		if isBroken := errors.As(err, &o) && o.Kind == outcome.Broken && o.Cause == CauseProtocol; isBroken != broken || !broken && err != nil {
+		if isBroken := errors.As(err, &outcomeErr) && outcomeErr.Kind == outcome.Broken && outcomeErr.Cause == CauseProtocol; isBroken != broken || !broken && err != nil {
 			t.Errorf("%T %v: got %v, want broken: %t", answer, answer, err, broken)
 		}
 	}

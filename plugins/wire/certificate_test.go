@@ -31,9 +31,9 @@ func writeScript(t *testing.T, commands string) string {
 	return file
 }
 
-// endOfOutput is a command that makes startScript abort the start of the script. A script with this
-// command runs until all of its output was read. The output of a script that has exited is lost if
-// the machine is too busy to read it within pipeDrainTime.
+// endOfOutput is a command that makes startScript abort the start of the script. Until then the
+// script runs, so that all of its output is read. The output of a script that has exited is lost if
+// a busy machine does not read the output within pipeDrainTime.
 const endOfOutput = "\necho 'end of output' >&2; exec sleep 600"
 
 // startScript starts a shell script as a plugin. It returns the lines that the script prints to
@@ -65,11 +65,11 @@ func startScript(t *testing.T, script string) (string, error) {
 func TestHostCertificateHasThePropertiesThatLibrariesRequire(t *testing.T) {
 	printed, err := startScript(t, `printf '%s\n' "$PLUGIN_CLIENT_CERT" >&2`+endOfOutput)
 	if err == nil {
-		t.Fatal("a script without a handshake started")
+		t.Fatal("the start of a script without a handshake succeeded, want an error")
 	}
 	block, _ := pem.Decode([]byte(printed + "\n"))
 	if block == nil {
-		t.Fatalf("PLUGIN_CLIENT_CERT is not PEM: %q", printed)
+		t.Fatalf("PLUGIN_CLIENT_CERT is %q, want PEM", printed)
 	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -85,10 +85,10 @@ func TestHostCertificateHasThePropertiesThatLibrariesRequire(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(certificate)
 	now := time.Now()
-	for _, verificationTime := range []time.Time{now, now.AddDate(9, 0, 0)} {
+	for _, verificationTime := range []time.Time{now, now.AddDate(9, 0, 0)} { // the certificate is valid for about ten years
 		_, err := certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: verificationTime, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if err != nil {
-			t.Errorf("the certificate is not valid for a client at %s: %v", verificationTime, err)
+			t.Errorf("the certificate of a client at %s: got %v, want it valid", verificationTime, err)
 		}
 	}
 }
@@ -113,14 +113,14 @@ func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 // TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only with TLS, and
 // only to a server with the certificate of the handshake line.
 func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
-	config, certificate, err := newHostTLS() // any self-signed certificate of this form
+	serverTLS, certificate, err := newHostTLS() // any TLS configuration with a self-signed certificate
 	if err != nil {
 		t.Fatal(err)
 	}
 	block, _ := pem.Decode(certificate)
 	announced := "|" + base64.RawStdEncoding.EncodeToString(block.Bytes)
-	plain, encrypted := serveHealth(t), serveHealth(t, grpc.Creds(credentials.NewTLS(config)))
-	for _, tt := range []struct {
+	plain, encrypted := serveHealth(t), serveHealth(t, grpc.Creds(credentials.NewTLS(serverTLS)))
+	for _, tc := range []struct {
 		name, socket, certificate string
 		accepted                  bool
 	}{
@@ -129,10 +129,10 @@ func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
 		{"no TLS", plain, "", false},
 		{"no TLS, with an announced certificate", plain, announced, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := startScript(t, "echo '1|1|unix|"+tt.socket+"|grpc"+tt.certificate+"'\nexec cat >&2")
-			if accepted := err == nil; accepted != tt.accepted {
-				t.Fatalf("accepted: %t (%v), want %t", accepted, err, tt.accepted)
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := startScript(t, "echo '1|1|unix|"+tc.socket+"|grpc"+tc.certificate+"'\nexec cat >&2")
+			if accepted := err == nil; accepted != tc.accepted {
+				t.Fatalf("the start returns %v, want it accepted: %t", err, tc.accepted)
 			}
 		})
 	}

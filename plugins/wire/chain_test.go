@@ -25,52 +25,52 @@ func TestOperationsAreSnakeCase(t *testing.T) {
 		"CreateMailbox": "create_mailbox", "UserMailboxes": "user_mailboxes",
 	} {
 		if got := snakeCase(method); got != want {
-			t.Errorf("%s is %s, want %s", method, got, want)
+			t.Errorf("the operation of %s is %s, want %s", method, got, want)
 		}
 	}
 }
 
-// TestInterceptorsSeeTheCall checks the fields of Call that an interceptor gets, and the tenant.
+// TestInterceptorsSeeTheCall checks the fields and the tenant of the Call that an interceptor gets.
 func TestInterceptorsSeeTheCall(t *testing.T) {
 	var lastCall Call
-	p := MailInProcess(&recordingPlatform{}, func(ctx context.Context, c Call, next func(context.Context) error) error {
+	platform := MailInProcess(&recordingPlatform{}, func(ctx context.Context, c Call, next func(context.Context) error) error {
 		lastCall = c
 		return next(ctx)
 	})
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		call                      func() error
 		operation, tenant         string
 		readOnly, withoutProvider bool
 	}{
-		{func() error { return p.Check(t.Context()) }, "check", "", true, false},
-		{func() error { return errorOf(p.ConsentURL(t.Context(), "s", "r")) }, "consent_url", "", true, true},
-		{func() error { return errorOf(p.SignInURL(t.Context(), ports.SignIn{Tenant: "t-1"})) }, "sign_in_url", "", true, false},
+		{func() error { return platform.Check(t.Context()) }, "check", "", true, false},
+		{func() error { return errorOf(platform.ConsentURL(t.Context(), "s", "r")) }, "consent_url", "", true, true},
+		{func() error { return errorOf(platform.SignInURL(t.Context(), ports.SignIn{Tenant: "t-1"})) }, "sign_in_url", "", true, false},
 		{func() error {
-			return errorOf(p.Administrator(t.Context(), ports.SignIn{Tenant: "t-1"}, secret.New("c")))
+			return errorOf(platform.Administrator(t.Context(), ports.SignIn{Tenant: "t-1"}, secret.New("c")))
 		}, "administrator", "t-1", true, false},
-		{func() error { return errorOf(p.For("t-1").Profile(t.Context())) }, "profile", "t-1", true, false},
-		{func() error { return errorOf(p.For("t-1").AddDomain(t.Context(), "a.test")) }, "add_domain", "t-1", false, false},
-		{func() error { return p.For("t-1").RemoveRules(t.Context()) }, "remove_rules", "t-1", false, false},
+		{func() error { return errorOf(platform.For("t-1").Profile(t.Context())) }, "profile", "t-1", true, false},
+		{func() error { return errorOf(platform.For("t-1").AddDomain(t.Context(), "a.test")) }, "add_domain", "t-1", false, false},
+		{func() error { return platform.For("t-1").RemoveRules(t.Context()) }, "remove_rules", "t-1", false, false},
 	} {
-		if err := tt.call(); err != nil {
-			t.Errorf("the call of %s fails: %v", tt.operation, err)
+		if err := tc.call(); err != nil {
+			t.Errorf("the call of %s returns %v, want no error", tc.operation, err)
 		}
-		if lastCall.Operation != tt.operation || lastCall.Tenant() != tt.tenant || lastCall.ReadOnly != tt.readOnly || lastCall.WithoutProvider != tt.withoutProvider {
-			t.Errorf("the interceptor received %+v of tenant %q, want %s of tenant %q, read-only %t, without provider %t", lastCall, lastCall.Tenant(), tt.operation, tt.tenant, tt.readOnly, tt.withoutProvider)
+		if lastCall.Operation != tc.operation || lastCall.Tenant() != tc.tenant || lastCall.ReadOnly != tc.readOnly || lastCall.WithoutProvider != tc.withoutProvider {
+			t.Errorf("the interceptor received %+v of tenant %q, want %s of tenant %q, read-only %t, without provider %t", lastCall, lastCall.Tenant(), tc.operation, tc.tenant, tc.readOnly, tc.withoutProvider)
 		}
 	}
 }
 
-// TestInterceptorsRunInOrder checks that the first interceptor is the outermost interceptor.
+// TestInterceptorsRunInOrder checks that the first interceptor is the outermost.
 func TestInterceptorsRunInOrder(t *testing.T) {
 	var order []string
-	named := func(name string) Interceptor {
+	recordName := func(name string) Interceptor {
 		return func(ctx context.Context, _ Call, next func(context.Context) error) error {
 			order = append(order, name)
 			return next(ctx)
 		}
 	}
-	if err := MailInProcess(&recordingPlatform{}, named("outer"), named("inner")).Check(t.Context()); err != nil || !slices.Equal(order, []string{"outer", "inner"}) {
+	if err := MailInProcess(&recordingPlatform{}, recordName("outer"), recordName("inner")).Check(t.Context()); err != nil || !slices.Equal(order, []string{"outer", "inner"}) {
 		t.Errorf("the interceptors ran in the order %v, %v, want outer and then inner", order, err)
 	}
 }
@@ -106,28 +106,21 @@ func TestProbeIsAReadOfTheSameProvider(t *testing.T) {
 // are marked as secret.
 func TestSecretsOfARequestReachTheOpener(t *testing.T) {
 	var received []string
-	p := MailClient(func(_ context.Context, secrets ...secret.Text) (Session, error) {
+	platform := MailClient(func(_ context.Context, secrets ...secret.Text) (Session, error) {
 		received = nil
 		for _, s := range secrets {
 			received = append(received, s.Reveal())
 		}
 		return Session{}, errors.New("not sent")
 	})
-	_, _ = p.Administrator(t.Context(), ports.SignIn{Verifier: secret.New("verifier"), State: "state"}, secret.New("code"))
+	_, _ = platform.Administrator(t.Context(), ports.SignIn{Verifier: secret.New("verifier"), State: "state"}, secret.New("code"))
 	if slices.Sort(received); !slices.Equal(received, []string{"code", "verifier"}) {
 		t.Errorf("Administrator: the opener received %q, want code and verifier", received)
 	}
-	_ = p.For("t-1").OpenSignIn(t.Context(), "o", "a@a.test", secret.New("password"))
+	_ = platform.For("t-1").OpenSignIn(t.Context(), "o", "a@a.test", secret.New("password"))
 	if !slices.Equal(received, []string{"password"}) {
 		t.Errorf("OpenSignIn: the opener received %q, want password", received)
 	}
-}
-
-type hangingPlatform struct{ recordingPlatform }
-
-func (*hangingPlatform) Check(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func TestTextsOfACallHaveNoSecrets(t *testing.T) {
@@ -158,6 +151,14 @@ func (linkPlatform) StartSignIn(context.Context, string) (integration.SignIn, er
 	return integration.SignIn{ID: "session-1", URL: "https://login.example/?state=x"}, nil
 }
 
+// hangingPlatform is a platform whose Check returns only when its context ends.
+type hangingPlatform struct{ recordingPlatform }
+
+func (*hangingPlatform) Check(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 // TestCallsHaveATimeout checks when a call without a deadline ends, with and without the
 // interceptor Timeout.
 func TestCallsHaveATimeout(t *testing.T) {
@@ -176,34 +177,34 @@ func TestCallsHaveATimeout(t *testing.T) {
 // TestFenceGuardsWrites checks that a fenced port runs each write inside the guard and each read
 // outside of it, whether the port has interceptors or not.
 func TestFenceGuardsWrites(t *testing.T) {
-	guarded, refused := 0, errors.New("the lease is lost")
+	guarded, refused := 0, errors.New("the lease is lost") // guarded counts the calls of guard
 	guard := func(ctx context.Context, write func(context.Context) error) error {
-		if guarded++; guarded > 1 {
+		if guarded++; guarded > 1 { // the first write is allowed
 			return refused
 		}
 		return write(ctx)
 	}
-	for name, platform := range map[string]ports.MailPlatform{"direct": &recordingPlatform{}, "with a chain": MailInProcess(&recordingPlatform{})} {
+	for name, platform := range map[string]ports.MailPlatform{"without a chain": &recordingPlatform{}, "with a chain": MailInProcess(&recordingPlatform{})} {
 		guarded = 0
 		fenced := Fence{}.Mail(platform, guard).For(tenant.GUID("t-1"))
 		if _, err := fenced.Profile(t.Context()); err != nil || guarded != 0 {
-			t.Errorf("%s: a read: %v, %d guarded, want no error and 0 guarded", name, err, guarded)
+			t.Errorf("%s: a read: got %v and %d guarded calls, want no error and 0", name, err, guarded)
 		}
 		if err := fenced.EnableMail(t.Context(), "a.test"); err != nil || guarded != 1 {
-			t.Errorf("%s: a write: %v, %d guarded, want no error and 1 guarded", name, err, guarded)
+			t.Errorf("%s: a write: got %v and %d guarded calls, want no error and 1", name, err, guarded)
 		}
 		if err := fenced.EnableMail(t.Context(), "a.test"); !errors.Is(err, refused) {
-			t.Errorf("%s: a write that the guard refuses: %v, want %v", name, err, refused)
+			t.Errorf("%s: a write that the guard refuses: got %v, want %v", name, err, refused)
 		}
 	}
-	for name, provider := range map[string]ports.DNSProvider{"direct": &recordingDNS{}, "with a chain": DNSInProcess(&recordingDNS{})} {
+	for name, provider := range map[string]ports.DNSProvider{"without a chain": &recordingDNS{}, "with a chain": DNSInProcess(&recordingDNS{})} {
 		guarded = 0
 		fenced := Fence{}.DNS(provider, guard)
 		if _, err := fenced.Check(t.Context()); err != nil || guarded != 0 {
-			t.Errorf("%s: a read: %v, %d guarded, want no error and 0 guarded", name, err, guarded)
+			t.Errorf("%s: a read: got %v and %d guarded calls, want no error and 0", name, err, guarded)
 		}
 		if _, err := fenced.Apply(t.Context(), sampleZone, nil); err != nil || guarded != 1 {
-			t.Errorf("%s: a write: %v, %d guarded, want no error and 1 guarded", name, err, guarded)
+			t.Errorf("%s: a write: got %v and %d guarded calls, want no error and 1", name, err, guarded)
 		}
 	}
 }

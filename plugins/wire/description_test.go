@@ -18,18 +18,18 @@ func TestAnAccountCannotSetOperatorFields(t *testing.T) {
 		{Name: "url", Account: true}, {Name: "key", Account: true, Secret: true}, {Name: "server", Account: true, Default: "localhost"},
 		{Name: "allow_private", Default: "false"}, {Name: "proxy", Secret: true},
 	}}
-	text := func(s string) map[string]secret.Text {
+	secretsOf := func(s string) map[string]secret.Text {
 		return map[string]secret.Text{"key": secret.New(s + " key"), "proxy": secret.New(s + " proxy"), "more": secret.New(s)}
 	}
 	got := d.Join(
-		Connection{Settings: map[string]string{"url": "operator", "unknown": "x"}, Secrets: text("operator")},
-		Connection{Settings: map[string]string{"url": "account", "allow_private": "true", "unknown": "x"}, Secrets: text("account")})
+		Connection{Settings: map[string]string{"url": "operator", "unknown": "x"}, Secrets: secretsOf("operator")},
+		Connection{Settings: map[string]string{"url": "account", "allow_private": "true", "unknown": "x"}, Secrets: secretsOf("account")})
 	want := map[string]string{"url": "account", "server": "localhost", "allow_private": "false"}
 	if diff := cmp.Diff(want, got.Settings); diff != "" {
 		t.Errorf("the settings (-want +got):\n%s", diff)
 	}
 	if len(got.Secrets) != 2 || got.Secrets["key"].Reveal() != "account key" || got.Secrets["proxy"].Reveal() != "operator proxy" {
-		t.Errorf("there are %d secrets, want the account's key and the operator's proxy", len(got.Secrets))
+		t.Errorf("the connection has %d secrets, want two: the account's key and the operator's proxy", len(got.Secrets))
 	}
 	if account, operator := d.FieldsOf(OfAccount), d.FieldsOf(OfOperator); len(account) != 3 || len(operator) != 2 || operator[0].Name != "allow_private" {
 		t.Errorf("the fields of the account are %v, want three; those of the operator are %v, want two", account, operator)
@@ -37,12 +37,12 @@ func TestAnAccountCannotSetOperatorFields(t *testing.T) {
 }
 
 func TestFingerprintIsUniquePerConnection(t *testing.T) {
-	text := func(kv ...string) map[string]secret.Text {
-		m := map[string]secret.Text{}
-		for i := 0; i < len(kv); i += 2 {
-			m[kv[i]] = secret.New(kv[i+1])
+	secretsOf := func(pairs ...string) map[string]secret.Text {
+		secrets := map[string]secret.Text{}
+		for i := 0; i < len(pairs); i += 2 {
+			secrets[pairs[i]] = secret.New(pairs[i+1])
 		}
-		return m
+		return secrets
 	}
 	indexOf := map[string]int{}
 	for i, c := range []Connection{
@@ -52,22 +52,22 @@ func TestFingerprintIsUniquePerConnection(t *testing.T) {
 		{Settings: map[string]string{"ab": ""}},
 		{Settings: map[string]string{"a": "b", "c": "d"}},
 		{Settings: map[string]string{"a": "bcd"}},
-		{Secrets: text("a", "b")},
-		{Secrets: text("a", "c")},
-		{Settings: map[string]string{"a": "b"}, Secrets: text("a", "b")},
+		{Secrets: secretsOf("a", "b")},
+		{Secrets: secretsOf("a", "c")},
+		{Settings: map[string]string{"a": "b"}, Secrets: secretsOf("a", "b")},
 	} {
 		fingerprint := c.Fingerprint()
-		if other, ok := indexOf[fingerprint]; ok {
-			t.Errorf("connections %d and %d have the same fingerprint", other, i)
+		if earlier, seen := indexOf[fingerprint]; seen {
+			t.Errorf("the connections %d and %d have the same fingerprint, want different ones", earlier, i)
 		}
 		indexOf[fingerprint] = i
 		if len(fingerprint) != 64 || strings.ToLower(fingerprint) != fingerprint {
-			t.Errorf("%q is not a SHA-256 in hex", fingerprint)
+			t.Errorf("the fingerprint is %q, want a SHA-256 in lower-case hex", fingerprint)
 		}
 	}
-	connection := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}
-	reordered := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: text()}
-	if connection.Fingerprint() != reordered.Fingerprint() {
-		t.Error("equal connections have different fingerprints")
+	original := Connection{Settings: map[string]string{"a": "1", "b": "2", "c": "3"}}
+	reordered := Connection{Settings: map[string]string{"c": "3", "b": "2", "a": "1"}, Secrets: secretsOf()}
+	if original.Fingerprint() != reordered.Fingerprint() {
+		t.Error("two equal connections have different fingerprints, want the same")
 	}
 }

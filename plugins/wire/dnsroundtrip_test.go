@@ -41,15 +41,15 @@ func (d *recordingDNS) Zone(_ context.Context, name string) (dns.Zone, error) {
 
 func (d *recordingDNS) Records(_ context.Context, z dns.Zone) ([]dns.RRSet, error) {
 	d.lastCall = fmt.Sprint("Records ", z)
-	return d.sets(z)
+	return d.answerSets(z)
 }
 
 func (d *recordingDNS) Apply(_ context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	d.lastCall = fmt.Sprint("Apply ", z, changes)
-	return d.sets(z)
+	return d.answerSets(z)
 }
 
-func (d *recordingDNS) sets(z dns.Zone) ([]dns.RRSet, error) {
+func (d *recordingDNS) answerSets(z dns.Zone) ([]dns.RRSet, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
@@ -64,12 +64,12 @@ func (d *recordingDNS) sets(z dns.Zone) ([]dns.RRSet, error) {
 func sampleSets(label string) []dns.RRSet {
 	return []dns.RRSet{
 		{Name: label + " name", Type: dns.TXT, TTL: 7, Values: []string{"\xff\x00", label}},
-		{Name: label + " other", Type: "CAA", TTL: 8, Values: []string{label + " value"}, Veiled: true},
+		{Name: label + " second name", Type: "CAA", TTL: 8, Values: []string{label + " value"}, Veiled: true},
 	}
 }
 
-// dnsOverWire returns a client of p that is connected through gRPC in memory. onConnection is
-// called with the connection of each call.
+// dnsOverWire serves p with gRPC in memory and returns a client of that server. The server calls
+// onConnection with the connection of each call.
 func dnsOverWire(t *testing.T, p ports.DNSProvider, onConnection func(Connection)) ports.DNSProvider {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
@@ -85,24 +85,24 @@ func dnsOverWire(t *testing.T, p ports.DNSProvider, onConnection func(Connection
 
 func TestEveryDNSMethodCrossesTheWire(t *testing.T) {
 	served, direct := &recordingDNS{}, &recordingDNS{}
-	var got Connection
-	remote := dnsOverWire(t, served, func(c Connection) { got = c })
+	var received Connection
+	remote := dnsOverWire(t, served, func(c Connection) { received = c })
 	methods := 0
 	for m := range reflect.TypeFor[ports.DNSProvider]().Methods() {
 		methods++
 		t.Run(m.Name, func(t *testing.T) {
 			args := arguments(t, m.Type)
 			if m.Name == "Apply" {
-				args[2] = reflect.ValueOf([]dns.Change{{Before: sampleSets("before")[0], After: sampleSets("after")[0]}, {After: sampleSets("made")[1]}})
+				args[2] = reflect.ValueOf([]dns.Change{{Before: sampleSets("before")[0], After: sampleSets("after")[0]}, {After: sampleSets("created")[1]}})
 			}
-			requireSameAnswer(t, m.Name, args, remote, direct)
+			assertSameAnswer(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-				t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
+				t.Errorf("the provider behind the wire received\n%s, want, as in a direct call,\n%s", served.lastCall, direct.lastCall)
 			}
 		})
 	}
-	if methods != 4 || got.Fingerprint() != connection.Fingerprint() {
-		t.Fatalf("%d methods were called, want 4; the received connection has the settings %v", methods, got.Settings)
+	if methods != 4 || received.Fingerprint() != connection.Fingerprint() {
+		t.Fatalf("%d methods were called, want 4; the plugin received a connection with the settings %v, want %v", methods, received.Settings, connection.Settings)
 	}
 }
 
@@ -111,10 +111,10 @@ func TestZoneRefusalsCrossTheWire(t *testing.T) {
 	remote := dnsOverWire(t, served, func(Connection) {})
 	served.err = fmt.Errorf("apply: %w", dns.ChangedError())
 	if _, err := remote.Apply(t.Context(), dns.Zone{}, nil); !dns.IsChanged(err) || !outcome.ChangedNothing(err) {
-		t.Errorf("got %v, want a changed zone", err)
+		t.Errorf("got %v, want the error of a changed zone", err)
 	}
 	served.err = dns.NoZoneError()
 	if _, err := remote.Zone(t.Context(), "a.test"); !dns.IsNoZone(err) {
-		t.Errorf("got %v, want no zone", err)
+		t.Errorf("got %v, want the error of a missing zone", err)
 	}
 }

@@ -44,8 +44,8 @@ func TestReachesShowsTheSettingsOfTheOperator(t *testing.T) {
 			{Name: "api_url", Default: "https://api.acme.com:8443/v1"}, {Name: "login_url"}, {Name: "server_url", Account: true},
 		},
 	}
-	for _, tt := range []struct {
-		operator map[string]string
+	for _, tc := range []struct {
+		operator map[string]string // the settings of the operator
 		want     []string
 	}{
 		{nil, []string{"<login_url>", "<missing>", "<server_url of the account>", "api.acme.com", "b.acme.com"}},
@@ -54,8 +54,8 @@ func TestReachesShowsTheSettingsOfTheOperator(t *testing.T) {
 			[]string{"127.0.0.1", "<missing>", "<server_url of the account>", "b.acme.com"},
 		},
 	} {
-		if got := d.Reaches(tt.operator); !slices.Equal(got, tt.want) {
-			t.Errorf("%v: got %q, want %q", tt.operator, got, tt.want)
+		if got := d.Reaches(tc.operator); !slices.Equal(got, tc.want) {
+			t.Errorf("with the operator's settings %v: got %q, want %q", tc.operator, got, tc.want)
 		}
 	}
 }
@@ -72,24 +72,25 @@ func TestMayConnectOnlyToNamedHosts(t *testing.T) {
 		}
 	}
 	if MayConnect(WithHosts(t.Context(), nil), "api.acme.com") {
-		t.Error("a call without hosts may connect")
+		t.Error("a call without hosts may connect to api.acme.com, want it refused")
 	}
 	if !MayConnect(t.Context(), "api.acme.com") {
-		t.Error("a request outside a call may not connect")
+		t.Error("a request outside a call may not connect to api.acme.com, want it allowed")
 	}
 }
 
-// TestACallKnowsItsHosts checks that the server of a plugin limits the context of each call.
+// TestACallKnowsItsHosts checks that the server of a plugin passes a context to each call which
+// allows only the hosts of the description. A description without hosts allows every host.
 func TestACallKnowsItsHosts(t *testing.T) {
 	request := &proto.ZoneRequest{Connection: &proto.Connection{Settings: map[string]string{"api_url": "https://api.acme.com"}}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		hosts        []string
 		otherAllowed bool // whether a host that is not in hosts is allowed
 	}{{nil, true}, {[]string{"{api_url}"}, false}} {
-		intercept := handleCall(slog.New(slog.DiscardHandler), Description{Hosts: tt.hosts})
+		intercept := handleCall(slog.New(slog.DiscardHandler), Description{Hosts: tc.hosts})
 		_, err := intercept(t.Context(), request, &grpc.UnaryServerInfo{}, func(ctx context.Context, _ any) (any, error) {
-			if !MayConnect(ctx, "api.acme.com") || MayConnect(ctx, "other.test") != tt.otherAllowed {
-				t.Errorf("hosts %q: the named host is allowed: %t, another host: %t, want true and %t", tt.hosts, MayConnect(ctx, "api.acme.com"), MayConnect(ctx, "other.test"), tt.otherAllowed)
+			if !MayConnect(ctx, "api.acme.com") || MayConnect(ctx, "other.test") != tc.otherAllowed {
+				t.Errorf("the description names %q: api.acme.com is allowed: %t, other.test: %t, want true and %t", tc.hosts, MayConnect(ctx, "api.acme.com"), MayConnect(ctx, "other.test"), tc.otherAllowed)
 			}
 			return nil, nil
 		})
@@ -99,7 +100,8 @@ func TestACallKnowsItsHosts(t *testing.T) {
 	}
 }
 
-// TestMayConnectToHostWithULabels names a host with U-labels. net/http connects to its A-labels.
+// TestMayConnectToHostWithULabels checks a host whose name can be written with U-labels or with
+// A-labels. A setting can have either form, and net/http connects to the A-labels.
 func TestMayConnectToHostWithULabels(t *testing.T) {
 	d := Description{Hosts: []string{"{url}"}}
 	for _, url := range []string{"https://bücher.example", "https://BÜCHER.example:8443/v1", "https://xn--bcher-kva.example"} {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestPluginInheritsNoFile opens a file that a child process would inherit, and checks that a
-// plugin does not have it. A service manager opens such files for its services.
+// plugin does not inherit the file. A service manager opens such files for its services.
 func TestPluginInheritsNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inherited")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -30,7 +30,7 @@ func TestPluginInheritsNoFile(t *testing.T) {
 		t.Fatalf("the script printed %q, %v, want the list of its files", printed, err)
 	}
 	if strings.Contains(printed, path) {
-		t.Fatalf("the plugin has the file:\n%s", printed)
+		t.Fatalf("the plugin has inherited %s, want it closed:\n%s", path, printed)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestLimitsAreInForce(t *testing.T) {
 	}{"memory": {unix.RLIMIT_DATA, 300 << 20}, "open files": {unix.RLIMIT_NOFILE, 200}, "core files": {unix.RLIMIT_CORE, 0}} {
 		var limit unix.Rlimit
 		if err := unix.Prlimit(p.PID(), resource.id, nil, &limit); err != nil || limit != (unix.Rlimit{Cur: resource.want, Max: resource.want}) {
-			t.Errorf("%s: %+v, %v, want %d", name, limit, err, resource.want)
+			t.Errorf("the kernel's limit of %s is %+v, %v, want %d", name, limit, err, resource.want)
 		}
 	}
 	want := Limits{Memory: 300 << 20, OpenFiles: 200, Processes: 100}
@@ -58,6 +58,6 @@ func TestLimitsAreInForce(t *testing.T) {
 		want.Processes = 0 // the kernel does not enforce this limit for root
 	}
 	if p.Limits() != want {
-		t.Errorf("in force: %s, want %s", p.Limits(), want)
+		t.Errorf("the limits in force are %s, want %s", p.Limits(), want)
 	}
 }

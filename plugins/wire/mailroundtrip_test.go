@@ -30,8 +30,9 @@ var connection = Connection{
 	Secrets:  map[string]secret.Text{"client_secret": secret.New("s3cret-\xff\x00-bytes")},
 }
 
-// mailOverWire returns a client of p that is connected through gRPC in memory. onConnection is
-// called with the connection of each call, and onDone with the error of each call. Both may be nil.
+// mailOverWire serves p with gRPC in memory and returns a client of that server. The server calls
+// onConnection with the connection of each call. The client calls onDone with the error of each
+// call. Both functions may be nil.
 func mailOverWire(t *testing.T, p ports.MailPlatform, onConnection func(Connection), onDone func(error)) ports.MailPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
@@ -47,7 +48,7 @@ func mailOverWire(t *testing.T, p ports.MailPlatform, onConnection func(Connecti
 	})
 }
 
-// connectInMemory starts the server and returns a connection to it in memory.
+// connectInMemory starts server and returns a connection in memory to the server.
 func connectInMemory(t *testing.T, server *grpc.Server) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -64,19 +65,18 @@ func connectInMemory(t *testing.T, server *grpc.Server) *grpc.ClientConn {
 	return conn
 }
 
-// requireSameAnswer calls a method of remote and of direct, and checks that both return the same.
-func requireSameAnswer(t *testing.T, method string, args []reflect.Value, remote, direct any) {
+// assertSameAnswer checks that a method of remote and of direct returns the same values.
+func assertSameAnswer(t *testing.T, method string, args []reflect.Value, remote, direct any) {
 	t.Helper()
-	got := results(reflect.ValueOf(remote).MethodByName(method).Call(args))
-	want := results(reflect.ValueOf(direct).MethodByName(method).Call(args))
+	got := plainValues(reflect.ValueOf(remote).MethodByName(method).Call(args))
+	want := plainValues(reflect.ValueOf(direct).MethodByName(method).Call(args))
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("answer (-direct +wire):\n%s", diff)
+		t.Errorf("the answer of %s (-direct +wire):\n%s", method, diff)
 	}
 }
 
 // TestEveryMailMethodCrossesTheWire calls each method of MailPlatform and MailTenant, except For,
-// once with distinct arguments. It compares the recorded call and the answer with the call and the
-// answer of a direct call.
+// over the wire and directly. Both calls must be recorded and answered equally.
 func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 	served := &recordingPlatform{}
 	platform := mailOverWire(t, served, nil, nil)
@@ -97,9 +97,9 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 			methods++
 			t.Run(m.Name, func(t *testing.T) {
 				args := arguments(t, m.Type)
-				requireSameAnswer(t, m.Name, args, pair.remote, pair.direct)
+				assertSameAnswer(t, m.Name, args, pair.remote, pair.direct)
 				if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-					t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
+					t.Errorf("the platform behind the wire received\n%s, want, as in a direct call,\n%s", served.lastCall, direct.lastCall)
 				}
 			})
 		}
@@ -109,7 +109,8 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 	}
 }
 
-// arguments returns arguments for a method. Each text contains the position of its argument.
+// arguments returns arguments for a method m. Each text contains the position of its argument, and
+// a character that is not ASCII.
 func arguments(t *testing.T, m reflect.Type) []reflect.Value {
 	args := []reflect.Value{reflect.ValueOf(t.Context())}
 	for i := 1; i < m.NumIn(); i++ {
@@ -120,7 +121,7 @@ func arguments(t *testing.T, m reflect.Type) []reflect.Value {
 	return args
 }
 
-// listedStates has a valid value for each type for which docs/plugin-protocol.md lists the values.
+// listedStates has a valid value of each type whose values docs/plugin-protocol.md lists.
 var listedStates = map[reflect.Type]string{
 	reflect.TypeFor[tenant.Bootstrap]():         string(tenant.BootstrapFailed),
 	reflect.TypeFor[tenant.BootstrapStep]():     string(tenant.StepGrantRole),
@@ -129,8 +130,8 @@ var listedStates = map[reflect.Type]string{
 	reflect.TypeFor[integration.AccountState](): string(integration.AccountFailed),
 }
 
-// fill sets v and all its fields to values that are not zero. Most texts differ, so that a test
-// notices swapped fields.
+// fill sets v and all its fields to values that are not zero. Most texts contain the path of their
+// field after label, so that a test notices swapped fields.
 func fill(v reflect.Value, label string) {
 	switch v.Interface().(type) {
 	case secret.Text:
@@ -169,17 +170,17 @@ func fill(v reflect.Value, label string) {
 	}
 }
 
-func results(values []reflect.Value) []any {
-	var results []any
+func plainValues(values []reflect.Value) []any {
+	var converted []any
 	for _, v := range values {
-		results = append(results, v.Interface())
+		converted = append(converted, v.Interface())
 	}
-	return results
+	return converted
 }
 
-// TestInvalidTimeBecomesTheZeroTime checks invalid times, such as those of a plugin that confuses
-// milliseconds and seconds. The host replaces a missing time by its own. It could not read back a
-// stored time of the year 58300.
+// TestInvalidTimeBecomesTheZeroTime checks invalid times, such as the year 58300 from a plugin that
+// confuses milliseconds and seconds. The host could not read back such a time after storing it. It
+// replaces a zero time with its own time.
 func TestInvalidTimeBecomesTheZeroTime(t *testing.T) {
 	created := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	for at, want := range map[*timestamppb.Timestamp]time.Time{
@@ -196,24 +197,24 @@ func TestInvalidTimeBecomesTheZeroTime(t *testing.T) {
 }
 
 func TestConnectionCrossesTheWire(t *testing.T) {
-	var got Connection
-	platform := mailOverWire(t, &recordingPlatform{}, func(c Connection) { got = c }, nil)
+	var received Connection
+	platform := mailOverWire(t, &recordingPlatform{}, func(c Connection) { received = c }, nil)
 	if _, err := platform.For("t").Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(connection, got, cmp.Comparer(func(a, b secret.Text) bool { return a.Reveal() == b.Reveal() })); diff != "" {
-		t.Fatalf("connection (-sent +received):\n%s", diff)
+	if diff := cmp.Diff(connection, received, cmp.Comparer(func(a, b secret.Text) bool { return a.Reveal() == b.Reveal() })); diff != "" {
+		t.Fatalf("the connection (-sent +received):\n%s", diff)
 	}
-	if got.Fingerprint() != connection.Fingerprint() {
-		t.Fatal("the fingerprint changed on the way")
+	if received.Fingerprint() != connection.Fingerprint() {
+		t.Fatal("the received connection has a new fingerprint, want that of the sent connection")
 	}
 }
 
 func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
-	var id string
+	var requestID string
 	var timeLeft time.Duration
 	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
-		id = ports.RequestID(ctx)
+		requestID = ports.RequestID(ctx)
 		deadline, _ := ctx.Deadline()
 		timeLeft = time.Until(deadline)
 		return tenant.Profile{BuiltinDomain: "contoso.mail.test"}, nil
@@ -223,8 +224,8 @@ func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 	if _, err := platform.For("t").Profile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if id != "req-7" || timeLeft <= 0 || timeLeft > time.Minute {
-		t.Fatalf("the plugin received the request id %q and %s until the deadline, want req-7 and at most 1m", id, timeLeft)
+	if requestID != "req-7" || timeLeft <= 0 || timeLeft > time.Minute {
+		t.Fatalf("the plugin received the request id %q and %s until the deadline, want req-7 and at most 1m", requestID, timeLeft)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestOutcomesCrossTheWireUnchanged(t *testing.T) {
 }
 
 func TestErrorsOfThePluginAreClassified(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		err  error
 		kind outcome.Kind
@@ -59,19 +59,19 @@ func TestErrorsOfThePluginAreClassified(t *testing.T) {
 	}{
 		{"a refusal without outcome", fault.DomainNotFound.With("gone"), outcome.Refused, fault.DomainNotFound},
 		{"a bare code", fault.AccessDenied, outcome.Refused, fault.AccessDenied},
-		{"an unclassified error", errors.New("token s3cret was refused"), outcome.Broken, fault.ProviderError},
+		{"an unclassified error with a secret", errors.New("token s3cret was refused"), outcome.Broken, fault.ProviderError},
 		{"a deadline that passed", fmt.Errorf("get: %w", context.DeadlineExceeded), outcome.Unknown, fault.ProviderTimeout},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) {
-				return tenant.Profile{}, tt.err
+				return tenant.Profile{}, tc.err
 			}}, nil, nil)
 			_, err := platform.For("t").Profile(t.Context())
-			if outcome.KindOf(err) != tt.kind || !errors.Is(err, tt.code) {
-				t.Fatalf("got %v, want %s %s", err, tt.kind, tt.code.Name)
+			if outcome.KindOf(err) != tc.kind || !errors.Is(err, tc.code) {
+				t.Fatalf("got %v, want %s %s", err, tc.kind, tc.code.Name)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Fatalf("the text of an unclassified error reached the host: %v", err)
+				t.Fatalf("got %v, want an error without the text of the unclassified error", err)
 			}
 		})
 	}
@@ -79,26 +79,26 @@ func TestErrorsOfThePluginAreClassified(t *testing.T) {
 
 func TestPanicIsReportedAsBrokenWithoutItsText(t *testing.T) {
 	platform := mailOverWire(t, &recordingPlatform{profile: func(context.Context) (tenant.Profile, error) { panic("s3cret") }}, nil, nil)
-	for range 2 { // the second call shows that the process survived
+	for range 2 { // the second call shows that the server still runs
 		_, err := platform.For("t").Profile(t.Context())
 		if outcome.KindOf(err) != outcome.Broken || strings.Contains(err.Error(), "s3cret") {
-			t.Fatalf("got %v, want broken without the text of the panic", err)
+			t.Fatalf("got %v, want broken, without the text of the panic", err)
 		}
 	}
 }
 
 func TestDeadlineAndCancellationAreUnknownOutcomes(t *testing.T) {
-	var ended error
+	var doneErr error
 	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
 		<-ctx.Done()
 		return tenant.Profile{}, ctx.Err()
-	}}, nil, func(err error) { ended = err })
+	}}, nil, func(err error) { doneErr = err })
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := platform.For("t").Profile(ctx)
-	if outcome.KindOf(err) != outcome.Unknown || outcome.KindOf(ended) != outcome.Unknown {
-		t.Fatalf("after the deadline: %v, and the session ended with %v, want unknown for both", err, ended)
+	if outcome.KindOf(err) != outcome.Unknown || outcome.KindOf(doneErr) != outcome.Unknown {
+		t.Fatalf("after the deadline: %v, and Session.Done received %v, want unknown for both", err, doneErr)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
@@ -129,7 +129,7 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		}
 		return st.Err()
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		err  error
 		want outcome.Kind
@@ -148,9 +148,9 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 		{"a cause of the SDK that claims that nothing was sent", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_DOWN, Cause: CauseUnclassified}), outcome.Broken},
 		{"a deadline that the SDK reports", statusWith(&proto.Outcome{Kind: proto.Outcome_KIND_UNKNOWN, Cause: CauseDeadline}), outcome.Unknown},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := outcome.KindOf(fromStatus(t.Context(), tt.err)); got != tt.want {
-				t.Fatalf("got %s, want %s", got, tt.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := outcome.KindOf(fromStatus(t.Context(), tc.err)); got != tc.want {
+				t.Fatalf("got %s, want %s", got, tc.want)
 			}
 		})
 	}
@@ -161,14 +161,14 @@ func TestTransportStatusesAreClassified(t *testing.T) {
 func TestClosedConnectionIsNotACancellation(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		ctx   context.Context
 		cause string
 	}{{canceled, CauseCanceled}, {t.Context(), CausePluginExited}} {
-		var o *outcome.Error
-		err := fromStatus(tt.ctx, status.Error(codes.Canceled, "grpc: the client connection is closing"))
-		if !errors.As(err, &o) || o.Kind != outcome.Unknown || o.Cause != tt.cause {
-			t.Errorf("got %v, want the cause %s", err, tt.cause)
+		var outcomeErr *outcome.Error
+		err := fromStatus(tc.ctx, status.Error(codes.Canceled, "grpc: the client connection is closing"))
+		if !errors.As(err, &outcomeErr) || outcomeErr.Kind != outcome.Unknown || outcomeErr.Cause != tc.cause {
+			t.Errorf("got %v, want unknown with the cause %s", err, tc.cause)
 		}
 	}
 }

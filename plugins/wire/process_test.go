@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,8 +30,8 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 	if err := p.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := p.Describe(t.Context()); err != nil || d.Name != "puppet" || d.Kind != KindMail {
-		t.Fatalf("got %+v, %v, want the mail plugin puppet", d, err)
+	if description, err := p.Describe(t.Context()); err != nil || description.Name != "puppet" || description.Kind != KindMail {
+		t.Fatalf("got %+v, %v, want the mail plugin puppet", description, err)
 	}
 	mail := MailClient(func(context.Context, ...secret.Text) (Session, error) { return Session{Process: p}, nil })
 	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.BuiltinDomain != "mail-puppet" {
@@ -58,39 +57,37 @@ func TestAbortEndsAStart(t *testing.T) {
 		}
 		_, err := Start(Launch{Exe: "/bin/cat", Name: "x", OnLine: func([]byte) {}, Timeout: time.Hour, Abort: abort})
 		if err == nil || !strings.Contains(err.Error(), "aborted") {
-			t.Errorf("abort after %s: %v, want an error that says so", delay, err)
+			t.Errorf("an abort after %s: got %v, want an error that contains \"aborted\"", delay, err)
 		}
 	}
 }
 
 func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 	defer leaks.Verify(t)()
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, exe, wantText string
 		timeout             time.Duration
 	}{
 		{"no such file", "/nowhere/plugin", "no such file", testTimeout},
 		{"a program that is not a plugin", "/bin/true", "handshake; the process had ended: exit status 0", testTimeout},
 		{"a program that fails", "/bin/false", "; the process had ended: exit status 1", testTimeout},
-		{"a program that prints nothing", "/bin/cat", "start", 300 * time.Millisecond},
+		{"a program that prints nothing", "/bin/cat", "did not start within 300ms", 300 * time.Millisecond},
 		{"a program that prints another line first", writeScript(t, "echo 'Hello\033[31m'; sleep 600"), `handshake: the first line on standard output is "Hello [31m", not the handshake line`, testTimeout},
 		{"a program that prints a long line first", writeScript(t, "printf '%0999d\n' 0; sleep 600"), `output is "` + strings.Repeat("0", 80) + `", not`, testTimeout},
 		{"a program of another protocol version that ends at once", writeScript(t, "echo '1|9|unix||grpc|'; exit 1"), ErrVersion.Error(), testTimeout},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := Start(Launch{Exe: tt.exe, Name: "x", OnLine: func([]byte) {}, Timeout: tt.timeout})
-			if err == nil || !strings.Contains(err.Error(), tt.wantText) {
-				t.Fatalf("got %v, want something about %q", err, tt.wantText)
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Start(Launch{Exe: tc.exe, Name: "x", OnLine: func([]byte) {}, Timeout: tc.timeout})
+			if err == nil || !strings.Contains(err.Error(), tc.wantText) {
+				t.Fatalf("got %v, want an error with the text %q", err, tc.wantText)
 			}
 		})
 	}
 }
 
-// TestKillAlsoKillsGrandchildren checks that Kill ends a child of the plugin, which would otherwise
-// hold the plugin's pipes open.
+// TestKillAlsoKillsGrandchildren checks that Kill also ends a child of the plugin. The child would
+// otherwise hold the plugin's pipes open, and the test would hang.
 func TestKillAlsoKillsGrandchildren(t *testing.T) {
-	var mu sync.Mutex
-	var lines []string
 	runner, err := newRunner(Launch{Exe: "/bin/sh", Name: "sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -99,18 +96,17 @@ func TestKillAlsoKillsGrandchildren(t *testing.T) {
 	if err := runner.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w := &lineWriter{emit: func(l []byte) {
-		mu.Lock()
-		lines = append(lines, string(l))
-		mu.Unlock()
+	var lines []string
+	killAtFirstLine := &lineWriter{emit: func(line []byte) {
+		lines = append(lines, string(line))
 		_ = runner.Kill(context.Background())
 	}}
 	buf := make([]byte, 64)
 	for {
 		n, err := runner.stderr.Read(buf)
-		_, _ = w.Write(buf[:n])
+		_, _ = killAtFirstLine.Write(buf[:n])
 		if err != nil {
-			break // the grandchild no longer holds the pipe
+			break // no process holds the pipe open
 		}
 	}
 	if err := runner.Wait(t.Context()); err == nil || len(lines) != 1 {
@@ -134,12 +130,12 @@ func TestLinesDoNotDependOnChunkSizes(t *testing.T) {
 			want = append(want, line[:min(len(line), MaxLine)])
 		}
 		var got []string
-		w := &lineWriter{emit: func(l []byte) { got = append(got, string(l)) }}
-		for r := bytes.NewBuffer(stream); r.Len() > 0; {
-			_, _ = w.Write(r.Next(rapid.IntRange(1, 2*MaxLine).Draw(t, "chunk")))
+		writer := &lineWriter{emit: func(line []byte) { got = append(got, string(line)) }}
+		for unread := bytes.NewBuffer(stream); unread.Len() > 0; {
+			_, _ = writer.Write(unread.Next(rapid.IntRange(1, 2*MaxLine).Draw(t, "chunk")))
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") || len(got) != len(want) {
-			t.Fatalf("%d lines with a content that differs from the %d wanted lines", len(got), len(want))
+			t.Fatalf("got %d lines, want %d, or the content of a line is wrong", len(got), len(want))
 		}
 	})
 }

@@ -20,7 +20,7 @@ import (
 // recordingPlatform is a mail platform that records its last call. Its answers have a value in
 // every field.
 type recordingPlatform struct {
-	mu       sync.Mutex // a call whose caller was cancelled may still run during the next call
+	mu       sync.Mutex // of lastCall: a call whose caller gave up may still run during the next call
 	lastCall string
 	profile  func(context.Context) (tenant.Profile, error) // if set, replaces Profile
 }
@@ -32,8 +32,8 @@ type recordingTenant struct {
 
 func (p *recordingPlatform) For(t tenant.GUID) ports.MailTenant { return recordingTenant{p, t} }
 
-// record stores a call as lastCall. It includes the plain text of secrets, because a test compares
-// it.
+// record stores the text of a call as lastCall. The text has the plain secrets, so that a test
+// notices a wrong secret.
 func (p *recordingPlatform) record(method string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -48,6 +48,7 @@ func (p *recordingPlatform) record(method string, args ...any) {
 	p.lastCall = fmt.Sprint(append([]any{method}, args...)...)
 }
 
+// newFilled returns a value in which fill has set every field. The error is always nil.
 func newFilled[T any](label string) (T, error) {
 	var v T
 	fill(reflect.ValueOf(&v).Elem(), label)

@@ -12,23 +12,23 @@ import (
 )
 
 // TestProcessExitDoesNotEndThreads checks that the thread which started a process continues after
-// the end of the process. If the thread ended, the kernel would kill the other processes that it
-// started.
+// the end of the process. If the thread ended, the kernel would kill the other processes which the
+// thread has started.
 func TestProcessExitDoesNotEndThreads(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
-	for range 3 {
+	for range 3 { // each process can be started by a different thread
 		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", OnLine: func([]byte) {}, Timeout: testTimeout})
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := threadIDs(t)
+		threadsBefore := threadIDs(t)
 		p.Kill()
 		<-p.Exited()
 		<-time.After(100 * time.Millisecond) // if the thread ended, it would end just after the process
-		now := threadIDs(t)
-		for _, id := range before {
-			if !slices.Contains(now, id) {
-				t.Errorf("thread %s ended", id)
+		threadsAfter := threadIDs(t)
+		for _, id := range threadsBefore {
+			if !slices.Contains(threadsAfter, id) {
+				t.Errorf("the thread %s ended with the process, want it to continue", id)
 			}
 		}
 	}

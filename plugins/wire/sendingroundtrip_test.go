@@ -24,11 +24,12 @@ type recordingSending struct {
 	err      error
 }
 
+// recordAndAnswer records a call. It returns s.err, or an answer that contains the text of the call.
 func recordAndAnswer[T any](s *recordingSending, call string) (T, error) {
 	s.lastCall = call
 	if s.err != nil {
-		var none T
-		return none, s.err
+		var zero T
+		return zero, s.err
 	}
 	return newFilled[T]("answer of " + call)
 }
@@ -60,8 +61,8 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 	return s.err
 }
 
-// sendingOverWire returns a client of p that is connected through gRPC in memory. onConnection is
-// called with the connection of each call.
+// sendingOverWire serves p with gRPC in memory and returns a client of that server. The server calls
+// onConnection with the connection of each call.
 func sendingOverWire(t *testing.T, p ports.SendingPlatform, onConnection func(Connection)) ports.SendingPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
@@ -77,21 +78,21 @@ func sendingOverWire(t *testing.T, p ports.SendingPlatform, onConnection func(Co
 
 func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 	served, direct := &recordingSending{}, &recordingSending{}
-	var got Connection
-	remote := sendingOverWire(t, served, func(c Connection) { got = c })
+	var received Connection
+	remote := sendingOverWire(t, served, func(c Connection) { received = c })
 	methods := 0
 	for m := range reflect.TypeFor[ports.SendingPlatform]().Methods() {
 		methods++
 		t.Run(m.Name, func(t *testing.T) {
 			args := arguments(t, m.Type)
-			requireSameAnswer(t, m.Name, args, remote, direct)
+			assertSameAnswer(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-				t.Errorf("the author's code received\n%s, in a direct call\n%s", served.lastCall, direct.lastCall)
+				t.Errorf("the platform behind the wire received\n%s, want, as in a direct call,\n%s", served.lastCall, direct.lastCall)
 			}
 		})
 	}
-	if methods != 6 || got.Fingerprint() != connection.Fingerprint() {
-		t.Fatalf("%d methods were called, want 6; the received connection has the settings %v", methods, got.Settings)
+	if methods != 6 || received.Fingerprint() != connection.Fingerprint() {
+		t.Fatalf("%d methods were called, want 6; the plugin received a connection with the settings %v, want %v", methods, received.Settings, connection.Settings)
 	}
 }
 
@@ -99,17 +100,18 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 // an id and an expiry, and an empty page.
 func TestEmptyAnswersCrossTheWire(t *testing.T) {
 	remote := sendingOverWire(t, emptyPlatform{}, func(Connection) {})
-	if a, err := remote.Account(t.Context(), "a@a.test"); a != (integration.Account{}) || a.Exists() || err != nil {
-		t.Errorf("an absent account: %+v, %v", a, err)
+	if account, err := remote.Account(t.Context(), "a@a.test"); account != (integration.Account{}) || account.Exists() || err != nil {
+		t.Errorf("an absent account arrives as %+v, %v, want the zero account", account, err)
 	}
-	if s, err := remote.StartSignIn(t.Context(), "a@a.test"); !s.ExpiresAt.IsZero() || s.ID != "" || err != nil {
-		t.Errorf("a session without an id or expiry: %v, %v", s, err)
+	if session, err := remote.StartSignIn(t.Context(), "a@a.test"); !session.ExpiresAt.IsZero() || session.ID != "" || err != nil {
+		t.Errorf("a session without an id and an expiry arrives as %v, %v, want neither", session, err)
 	}
-	if p, err := remote.Accounts(t.Context(), ""); p.Accounts != nil || p.Next != "" || err != nil {
-		t.Errorf("an empty page: %v, %v", p, err)
+	if page, err := remote.Accounts(t.Context(), ""); page.Accounts != nil || page.Next != "" || err != nil {
+		t.Errorf("an empty page arrives as %v, %v, want no accounts and no next page", page, err)
 	}
 }
 
+// emptyPlatform answers without accounts, and with sign-ins that have only a URL.
 type emptyPlatform struct{ ports.SendingPlatform }
 
 func (emptyPlatform) Account(context.Context, string) (integration.Account, error) {
@@ -127,13 +129,13 @@ func (emptyPlatform) StartSignIn(context.Context, string) (integration.SignIn, e
 func TestSendingRefusalsCrossTheWire(t *testing.T) {
 	served := &recordingSending{err: &outcome.Error{Kind: outcome.Refused, Code: fault.CapabilityMissing, Cause: "no microsoft_oauth"}}
 	remote := sendingOverWire(t, served, func(Connection) {})
-	for operation, err := range map[string]error{
-		"start":  errorOf(remote.StartSignIn(t.Context(), "a@a.test")),
-		"sign":   errorOf(remote.SignIn(t.Context(), "s")),
-		"remove": remote.Remove(t.Context(), "a"),
+	for method, err := range map[string]error{
+		"StartSignIn": errorOf(remote.StartSignIn(t.Context(), "a@a.test")),
+		"SignIn":      errorOf(remote.SignIn(t.Context(), "s")),
+		"Remove":      remote.Remove(t.Context(), "a"),
 	} {
 		if want := served.err; outcome.KindOf(err) != outcome.Refused || err.Error() != want.Error() {
-			t.Errorf("%s: got %v, want %v", operation, err, want)
+			t.Errorf("%s: got %v, want the refusal %v", method, err, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// waitStore is a store whose waits never end.
+// waitStore is a store of the host in which the waits do not get shorter.
 type waitStore struct {
 	mu    sync.Mutex
 	waits map[string]time.Duration
@@ -27,21 +27,22 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 	return s.waits[scope]
 }
 
-// waitLeft calls Wait until the result is want, or neither want nor 0. A call returns 0 if the host
-// answers later than waitAnswerTimeout, as on a busy machine.
-func waitLeft(t *testing.T, w ports.Waits, scope string, atLeast, want time.Duration) time.Duration {
+// waitLeft calls Wait and returns the result. On a busy machine the host can answer later than
+// waitAnswerTimeout, and Wait returns 0. waitLeft then calls Wait again, unless 0 is wanted.
+func waitLeft(t *testing.T, waits ports.Waits, scope string, atLeast, want time.Duration) time.Duration {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
 	for {
-		left := w.Wait(t.Context(), scope, atLeast)
-		if left == want || left != 0 || time.Now().After(deadline) {
+		left := waits.Wait(t.Context(), scope, atLeast)
+		if left != 0 || want == 0 || time.Now().After(deadline) {
 			return left
 		}
 	}
 }
 
-// startPlugin serves a plugin in this process. It returns a Process that is connected to the
-// plugin, and a function that ends the plugin.
+// startPlugin serves a plugin in this process, which passes the waits of the host to share.
+// startPlugin returns a Process that is connected to the plugin, and a function that ends the
+// plugin.
 func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func()) {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
@@ -62,16 +63,16 @@ func TestProcessesShareWaits(t *testing.T) {
 		}
 	}
 	if left := waitLeft(t, waitsOf[0], "tenant", 7*time.Second, 7*time.Second); left != 7*time.Second {
-		t.Fatalf("got %s, want 7s", left)
+		t.Fatalf("the first process has to wait %s, want 7s", left)
 	}
 	var wg sync.WaitGroup
-	for range 2 * maxWaitRequests {
+	for range 2 * maxWaitRequests { // more requests than the host answers at once
 		wg.Go(func() {
 			if left := waitLeft(t, waitsOf[1], "tenant", 0, 7*time.Second); left != 7*time.Second {
-				t.Errorf("the other process has to wait %s, want 7s", left)
+				t.Errorf("the second process has to wait %s, want the 7s of the first process", left)
 			}
 			if left := waitsOf[1].Wait(t.Context(), "other tenant", 0); left != 0 {
-				t.Errorf("another tenant has to wait %s, want 0s", left)
+				t.Errorf("in the scope of a different tenant, the second process has to wait %s, want 0s", left)
 			}
 		})
 	}
@@ -87,11 +88,11 @@ func TestWaitsOfAPluginAreLimited(t *testing.T) {
 	}
 	for scope, want := range map[string]time.Duration{"tenant": maxSharedWait, strings.Repeat("x", maxScopeBytes+1): 0} {
 		if left := waitLeft(t, waits, scope, 24*time.Hour, want); left != want {
-			t.Errorf("got %s, want %s", left, want)
+			t.Errorf("a wait of 24 h for a scope of %d bytes: got %s, want %s", len(scope), left, want)
 		}
 	}
 	if len(store.waits) != 1 {
-		t.Errorf("the store has %d scopes, want 1", len(store.waits))
+		t.Errorf("the store has %d scopes, want only the scope tenant", len(store.waits))
 	}
 }
 
