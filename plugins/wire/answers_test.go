@@ -66,8 +66,8 @@ func (f fixedSending) Account(context.Context, string) (integration.Account, err
 	return f.account, nil
 }
 
-// TestAnswersAboutOtherObjectsAreBroken checks that the host classifies an answer as broken if it has
-// a different object than the request, or an invalid name or record type.
+// TestAnswersAboutOtherObjectsAreBroken checks that the host classifies an answer as broken if it
+// has a different object than the request, or an invalid name or record type.
 func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
 	zone := dns.Zone{ID: "z-1", Name: "a.test"}
 	records := func(name string, recordType dns.Type) func(context.Context) (any, error) {
@@ -201,8 +201,8 @@ func TestImpossibleAnswersAreBroken(t *testing.T) {
 }
 
 // TestEveryRequestNamesTheObjectOfItsAnswer calls checkAnswer with the empty request and the empty
-// answer of every method of DNS, mail and sending plugins. checkAnswer panics if a request lacks the
-// field that names the object of the answer.
+// answer of every method of DNS, mail and sending plugins. checkAnswer panics if a request lacks
+// the field that names the object of the answer.
 func TestEveryRequestNamesTheObjectOfItsAnswer(t *testing.T) {
 	message := func(d protoreflect.MessageDescriptor) protobuf.Message {
 		messageType, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())

@@ -24,7 +24,8 @@ type recordingSending struct {
 	err      error
 }
 
-// recordAndAnswer records a call. It returns s.err, or an answer that contains the text of the call.
+// recordAndAnswer records a call. It returns s.err, or an answer that contains the text of the
+// call.
 func recordAndAnswer[T any](s *recordingSending, call string) (T, error) {
 	s.lastCall = call
 	if s.err != nil {
@@ -61,8 +62,8 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 	return s.err
 }
 
-// sendingOverWire serves p with gRPC in memory and returns a client of that server. The server calls
-// onConnection with the connection of each call.
+// sendingOverWire serves p with gRPC in memory and returns a client of that server. The server
+// calls onConnection with the connection of each call.
 func sendingOverWire(t *testing.T, p ports.SendingPlatform, onConnection func(Connection)) ports.SendingPlatform {
 	t.Helper()
 	server := newServer(slog.New(slog.DiscardHandler), Description{})

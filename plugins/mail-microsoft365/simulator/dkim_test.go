@@ -91,8 +91,8 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	}
 }
 
-// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails, because it cannot
-// enable the configuration, and leaves a disabled configuration.
+// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails, because it
+// cannot enable the configuration, and leaves a disabled configuration.
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.addMailDomain(domain)

@@ -192,8 +192,8 @@ func TestExchangeAnswersInPages(t *testing.T) {
 	}
 }
 
-// TestEnumPrefixIsAcceptedAndMatchesNothing checks the values of RecipientTypeDetails. "Shared" is a
-// prefix of a value.
+// TestEnumPrefixIsAcceptedAndMatchesNothing checks the values of RecipientTypeDetails. "Shared" is
+// a prefix of a value.
 func TestEnumPrefixIsAcceptedAndMatchesNothing(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	for value, want := range map[string]int{"SharedMailbox": 1, "sharedmailbox": 1, "Shared": 0, "UserMailbox": 1, "DiscoveryMailbox": 1} {
@@ -247,8 +247,8 @@ func TestScriptedExceptionReplacesCmdlet(t *testing.T) {
 	}
 }
 
-// TestTransientExceptionIs400 scripts a transient exception. The status of the answer is 400, so only
-// the exception says that a retry can succeed.
+// TestTransientExceptionIs400 scripts a transient exception. The status of the answer is 400, so
+// only the exception says that a retry can succeed.
 func TestTransientExceptionIs400(t *testing.T) {
 	testTenant := newTenantWithMailbox(t)
 	testTenant.setBehaviour(scriptedCmdlets(jsonObject{"Set-Mailbox": jsonObject{"times": 2, "exception": jsonObject{
@@ -262,8 +262,8 @@ func TestTransientExceptionIs400(t *testing.T) {
 	}
 }
 
-// TestStateThatCannotBeSavedIs500 checks that Exchange and Graph answer a call with 500, and not with
-// a refusal, when they cannot save the effect of the call.
+// TestStateThatCannotBeSavedIs500 checks that Exchange and Graph answer a call with 500, and not
+// with a refusal, when they cannot save the effect of the call.
 func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	dir := newDataDir(t)
 	testTenant := startSimulatorIn(t, dir, newFakeDNS(t)).newConnectedTenant()

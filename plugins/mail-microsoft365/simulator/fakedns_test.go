@@ -85,8 +85,8 @@ func (f *fakeDNS) setUnavailable(unavailable bool) {
 	f.unavailable = unavailable
 }
 
-// ServeDNS answers with the published records. Over UDP, an answer of more than four records becomes
-// an empty, truncated answer, so that the simulator asks again over TCP.
+// ServeDNS answers with the published records. Over UDP, an answer of more than four records
+// becomes an empty, truncated answer, so that the simulator asks again over TCP.
 func (f *fakeDNS) ServeDNS(rw dns.ResponseWriter, query *dns.Msg) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -272,8 +272,8 @@ func TestTransportConfigIsReadAsObject(t *testing.T) {
 	}
 }
 
-// TestLaggingReplicaCountsTraceQueries checks that the quota of the message trace also applies while
-// all reads lag.
+// TestLaggingReplicaCountsTraceQueries checks that the quota of the message trace also applies
+// while all reads lag.
 func TestLaggingReplicaCountsTraceQueries(t *testing.T) {
 	testTenant := startSimulator(t).newConnectedTenant()
 	testTenant.setBehaviour(jsonObject{"trace_quota": 2, "exchange_replicas": jsonObject{"lag_ms": 3_600_000, "answers": "all"}})

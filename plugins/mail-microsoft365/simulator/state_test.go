@@ -89,6 +89,7 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 	defer kill()
 	testTenant := sim.newConnectedTenant(jsonObject{"name": "Fabrikam Outreach"})
 	testTenant.addMailDomain(domain)
+	// The token below is not valid yet if the restart loses the offset of the clock.
 	sim.control("POST", "/clock", jsonObject{"advance": "20m"})
 	header := bearer(testTenant.token(exchangeScope))
 	sim.planFault(jsonObject{"kind": "delay_after", "delay_ms": 600_000, "times": 1, "operation": "New-Mailbox"})
