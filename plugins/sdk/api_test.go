@@ -85,7 +85,7 @@ func difference(a, b []string) (missing []string) {
 // TestDifferencesOfAnAPIAreFound checks which changes of a package count as breaking.
 func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 	before := []string{"func sdk.F(string) error", "type sdk.I interface{A()}", "type sdk.S struct", "field sdk.S.A string"}
-	for change, c := range map[string]struct {
+	for change, tc := range map[string]struct {
 		after  []string
 		broken int
 	}{
@@ -95,8 +95,8 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 		"a new method of an interface":  {append([]string{"type sdk.I interface{A(); B()}"}, slices.Delete(slices.Clone(before), 1, 2)...), 1},
 		"a field with a different type": {append(slices.Clone(before[:3]), "field sdk.S.A int"), 1},
 	} {
-		if broken := difference(before, c.after); len(broken) != c.broken {
-			t.Errorf("%s: broken are %q, want %d lines", change, broken, c.broken)
+		if broken := difference(before, tc.after); len(broken) != tc.broken {
+			t.Errorf("%s: broken are %q, want %d lines", change, broken, tc.broken)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func exportedAPI(t *testing.T, packages []string) []string {
 	t.Helper()
 	files := exportFiles(t, packages)
 	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
-	d := apiDump{lines: map[string]bool{}, seen: map[*types.TypeName]bool{}}
+	dump := apiDump{lines: map[string]bool{}, seen: map[*types.TypeName]bool{}}
 	for _, path := range packages {
 		pkg, err := imports.Import(path)
 		if err != nil {
@@ -117,11 +117,11 @@ func exportedAPI(t *testing.T, packages []string) []string {
 		}
 		for _, name := range pkg.Scope().Names() {
 			if object := pkg.Scope().Lookup(name); object.Exported() {
-				d.addObject(object)
+				dump.addObject(object)
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(d.lines))
+	return slices.Sorted(maps.Keys(dump.lines))
 }
 
 // exportFiles returns the paths of the compiler's export data, keyed by import path. It covers the
@@ -148,86 +148,86 @@ type apiDump struct {
 
 func qualifier(p *types.Package) string { return strings.TrimPrefix(p.Path(), repository) }
 
-func (d apiDump) add(format string, args ...any) { d.lines[fmt.Sprintf(format, args...)] = true }
+func (dump apiDump) add(format string, args ...any) { dump.lines[fmt.Sprintf(format, args...)] = true }
 
-func (d apiDump) addObject(object types.Object) {
+func (dump apiDump) addObject(object types.Object) {
 	name := qualifier(object.Pkg()) + "." + object.Name()
-	switch o := object.(type) {
+	switch object := object.(type) {
 	case *types.Const:
-		d.add("const %s %s = %s", name, types.TypeString(o.Type(), qualifier), o.Val())
+		dump.add("const %s %s = %s", name, types.TypeString(object.Type(), qualifier), object.Val())
 	case *types.Var:
-		d.add("var %s %s", name, types.TypeString(o.Type(), qualifier))
+		dump.add("var %s %s", name, types.TypeString(object.Type(), qualifier))
 	case *types.Func:
-		d.add("func %s%s", name, strings.TrimPrefix(types.TypeString(o.Type(), qualifier), "func"))
+		dump.add("func %s%s", name, strings.TrimPrefix(types.TypeString(object.Type(), qualifier), "func"))
 	case *types.TypeName:
-		d.addType(o)
+		dump.addType(object)
 		return
 	}
-	d.addUsedTypes(object.Type())
+	dump.addUsedTypes(object.Type())
 }
 
-func (d apiDump) addType(o *types.TypeName) {
-	if d.seen[o] {
+func (dump apiDump) addType(o *types.TypeName) {
+	if dump.seen[o] {
 		return
 	}
-	d.seen[o] = true
+	dump.seen[o] = true
 	name := qualifier(o.Pkg()) + "." + o.Name()
 	if o.IsAlias() {
 		target := types.Unalias(o.Type())
-		d.add("type %s = %s", name, types.TypeString(target, qualifier))
-		d.addUsedTypes(target)
+		dump.add("type %s = %s", name, types.TypeString(target, qualifier))
+		dump.addUsedTypes(target)
 		return
 	}
 	switch underlying := o.Type().Underlying().(type) {
 	case *types.Struct:
-		d.add("type %s struct", name)
+		dump.add("type %s struct", name)
 		for field := range underlying.Fields() {
 			if field.Exported() {
-				d.add("field %s.%s %s", name, field.Name(), types.TypeString(field.Type(), qualifier))
-				d.addUsedTypes(field.Type())
+				dump.add("field %s.%s %s", name, field.Name(), types.TypeString(field.Type(), qualifier))
+				dump.addUsedTypes(field.Type())
 			}
 		}
 	default:
-		d.add("type %s %s", name, types.TypeString(underlying, qualifier))
-		d.addUsedTypes(underlying)
+		dump.add("type %s %s", name, types.TypeString(underlying, qualifier))
+		dump.addUsedTypes(underlying)
 	}
 	if named, ok := o.Type().(*types.Named); ok {
 		for method := range named.Methods() {
 			if method.Exported() {
-				d.add("method %s.%s%s", name, method.Name(), strings.TrimPrefix(types.TypeString(method.Type(), qualifier), "func"))
-				d.addUsedTypes(method.Type())
+				dump.add("method %s.%s%s", name, method.Name(), strings.TrimPrefix(types.TypeString(method.Type(), qualifier), "func"))
+				dump.addUsedTypes(method.Type())
 			}
 		}
 	}
 }
 
 // addUsedTypes adds lines for the types of this repository that a type consists of.
-func (d apiDump) addUsedTypes(used types.Type) {
+func (dump apiDump) addUsedTypes(used types.Type) {
 	switch t := used.(type) {
 	case *types.Alias:
-		d.addUsedTypes(types.Unalias(t))
+		dump.addUsedTypes(types.Unalias(t))
 	case *types.Named:
 		if pkg := t.Obj().Pkg(); pkg != nil && strings.HasPrefix(pkg.Path(), repository) && t.Obj().Exported() {
-			d.addType(t.Obj())
+			dump.addType(t.Obj())
 		}
 	case *types.Pointer:
-		d.addUsedTypes(t.Elem())
+		dump.addUsedTypes(t.Elem())
 	case *types.Slice:
-		d.addUsedTypes(t.Elem())
+		dump.addUsedTypes(t.Elem())
 	case *types.Map:
-		d.addUsedTypes(t.Key())
-		d.addUsedTypes(t.Elem())
+		dump.addUsedTypes(t.Key())
+		dump.addUsedTypes(t.Elem())
 	case *types.Chan:
-		d.addUsedTypes(t.Elem())
+		dump.addUsedTypes(t.Elem())
 	case *types.Signature:
 		for _, tuple := range []*types.Tuple{t.Params(), t.Results()} {
 			for v := range tuple.Variables() {
-				d.addUsedTypes(v.Type())
+				dump.addUsedTypes(v.Type())
 			}
 		}
 	case *types.Interface:
 		for method := range t.Methods() {
-			d.addUsedTypes(method.Type())
+			dump.addUsedTypes(method.Type())
 		}
 	}
 }

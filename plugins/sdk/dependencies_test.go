@@ -27,10 +27,10 @@ func TestSDKDependenciesAreListed(t *testing.T) {
 	}
 	ownPackages := 0
 	for pkg := range strings.FieldsSeq(string(out)) {
-		first, _, _ := strings.Cut(pkg, "/")
+		firstElement, _, _ := strings.Cut(pkg, "/")
 		folder, inModule := strings.CutPrefix(pkg, module)
 		switch {
-		case !strings.Contains(first, "."): // standard library
+		case !strings.Contains(firstElement, "."): // standard library
 		case inModule:
 			ownPackages++
 			if strings.HasPrefix(folder, "app") || strings.HasPrefix(folder, "adapters") || strings.HasPrefix(folder, "plugins/mail-") {

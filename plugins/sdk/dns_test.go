@@ -51,7 +51,7 @@ func TestUnquoteTextInvertsQuoteText(t *testing.T) {
 }
 
 func TestContentIsConvertedFromAndToZoneFiles(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		recordType     dns.Type
 		content, value string
 	}{
@@ -62,12 +62,12 @@ func TestContentIsConvertedFromAndToZoneFiles(t *testing.T) {
 		{dns.TXT, `"a b"`, "a b"},
 		{"A", "192.0.2.1", "192.0.2.1"},
 	} {
-		value, err := sdk.ReadContent(tt.recordType, tt.content)
-		if value != tt.value || err != nil {
-			t.Errorf("%s %s is read as %q, %v, want %q", tt.recordType, tt.content, value, err, tt.value)
+		value, err := sdk.ReadContent(tc.recordType, tc.content)
+		if value != tc.value || err != nil {
+			t.Errorf("%s %s is read as %q, %v, want %q", tc.recordType, tc.content, value, err, tc.value)
 		}
-		if got := sdk.WriteContent(tt.recordType, value); got != tt.content {
-			t.Errorf("%s %s is written as %s, want %s", tt.recordType, value, got, tt.content)
+		if got := sdk.WriteContent(tc.recordType, value); got != tc.content {
+			t.Errorf("%s %s is written as %s, want %s", tc.recordType, value, got, tc.content)
 		}
 	}
 	if got, _ := sdk.ReadContent(dns.MX, "10  Mail.Example"); got != "10 mail.example" {
@@ -90,7 +90,7 @@ func (z oneZone) Records(context.Context, dns.Zone) ([]dns.RRSet, error) { retur
 func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 	want := dns.RRSet{Name: "a.test", Type: dns.TXT, TTL: 60, Values: []string{"x"}}
 	changes := []dns.Change{{After: want}}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		zone oneZone
 		kind outcome.Kind // 0 for success
 	}{
@@ -100,9 +100,9 @@ func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 		"the read has an unknown outcome": {oneZone{err: sdk.UnknownEffect("x")}, outcome.Unknown},
 		"the read is malformed":           {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
 	} {
-		sets, err := sdk.ReadBack(t.Context(), tt.zone, dns.Zone{}, changes)
-		if outcome.KindOf(err) != tt.kind || (err == nil) != (len(sets) == 1) {
-			t.Errorf("%s: got %v, %v, want %s", name, sets, err, tt.kind)
+		sets, err := sdk.ReadBack(t.Context(), tc.zone, dns.Zone{}, changes)
+		if outcome.KindOf(err) != tc.kind || (err == nil) != (len(sets) == 1) {
+			t.Errorf("%s: got %v, %v, want %s", name, sets, err, tc.kind)
 		}
 	}
 	if after := sdk.SetsAfter([]dns.RRSet{want}, changes); len(after) != 1 || !after[0].Same(want) {

@@ -73,12 +73,12 @@ func ExampleStatusError() {
 // OutcomeOf distinguishes a refusal from a failure with an unknown effect, so that the plugin can
 // decide whether to send a different request.
 func ExampleOutcomeOf() {
-	first := fmt.Errorf("the first request: %w", sdk.RequestRefused("status 404"))
-	if sdk.OutcomeOf(first).Kind == sdk.Refused {
+	firstErr := fmt.Errorf("the first request: %w", sdk.RequestRefused("status 404"))
+	if sdk.OutcomeOf(firstErr).Kind == sdk.Refused {
 		fmt.Println("continue with the second request")
 	}
-	second := sdk.TransportError(context.DeadlineExceeded)
-	fmt.Println(sdk.OutcomeOf(second).Kind, sdk.OutcomeOf(nil) == sdk.Outcome{})
+	secondErr := sdk.TransportError(context.DeadlineExceeded)
+	fmt.Println(sdk.OutcomeOf(secondErr).Kind, sdk.OutcomeOf(nil) == sdk.Outcome{})
 	// Output:
 	// continue with the second request
 	// unknown true
@@ -98,12 +98,12 @@ func ExampleOutstanding() {
 	spf := sdk.RRSet{Name: "a.test", Type: sdk.TXT, TTL: 300, Values: []string{"v=spf1 -all"}}
 	change := sdk.Change{Before: none, After: spf}
 
-	first, err := sdk.Outstanding(nil, []sdk.Change{change})
-	fmt.Println(len(first), err)
-	again, err := sdk.Outstanding([]sdk.RRSet{spf}, []sdk.Change{change})
-	fmt.Println(len(again), err)
-	other := sdk.RRSet{Name: "a.test", Type: sdk.TXT, TTL: 300, Values: []string{"v=spf1 mx -all"}}
-	_, err = sdk.Outstanding([]sdk.RRSet{other}, []sdk.Change{change})
+	missing, err := sdk.Outstanding(nil, []sdk.Change{change})
+	fmt.Println(len(missing), err)
+	missingAfterWrite, err := sdk.Outstanding([]sdk.RRSet{spf}, []sdk.Change{change})
+	fmt.Println(len(missingAfterWrite), err)
+	foreign := sdk.RRSet{Name: "a.test", Type: sdk.TXT, TTL: 300, Values: []string{"v=spf1 mx -all"}}
+	_, err = sdk.Outstanding([]sdk.RRSet{foreign}, []sdk.Change{change})
 	fmt.Println(err)
 	// Output:
 	// 1 <nil>

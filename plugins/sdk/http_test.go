@@ -27,9 +27,9 @@ import (
 
 func startProvider(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
-	s := httptest.NewServer(answer)
-	t.Cleanup(s.Close)
-	return s.URL
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 func get(t *testing.T, url string) (*http.Response, []byte, error) {
@@ -53,8 +53,8 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	var received atomic.Int64
 	serverURL := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
 	localhostURL := strings.Replace(serverURL, "127.0.0.1", "localhost", 1)
-	d := wire.Description{Hosts: []string{"api.acme.com", "{api_url}", "{empty_url}"}}
-	ctx := wire.WithHosts(t.Context(), d.HostsOf(wire.Connection{Settings: map[string]string{"api_url": serverURL + "/v1", "other_url": localhostURL}}))
+	description := wire.Description{Hosts: []string{"api.acme.com", "{api_url}", "{empty_url}"}}
+	ctx := wire.WithHosts(t.Context(), description.HostsOf(wire.Connection{Settings: map[string]string{"api_url": serverURL + "/v1", "other_url": localhostURL}}))
 	for url, allowed := range map[string]bool{serverURL: true, localhostURL: false, "http://api.acme.com.evil.test": false} {
 		for name, client := range map[string]*http.Client{"NewHTTPClient": NewHTTPClient(4 * time.Minute), "NewGuardedHTTPClient": NewGuardedHTTPClient(4*time.Minute, true)} {
 			before := received.Load()
@@ -92,10 +92,10 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 // passes the check of the host and reaches the resolver.
 func TestGuardedClientConnectsToHostWithULabels(t *testing.T) {
 	errResolver := errors.New("the resolver was asked")
-	d := NewDialer(4*time.Minute, false)
-	d.net.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errResolver }}
+	dialer := NewDialer(4*time.Minute, false)
+	dialer.net.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errResolver }}
 	transport := newTransport()
-	transport.DialContext = d.DialContext
+	transport.DialContext = dialer.DialContext
 	const url = "https://bücher.example"
 	hosts := wire.Description{Hosts: []string{"{url}"}}.HostsOf(wire.Connection{Settings: map[string]string{"url": url}})
 	request, err := http.NewRequestWithContext(wire.WithHosts(t.Context(), hosts), http.MethodGet, url, nil)
@@ -112,7 +112,7 @@ func TestGuardedClientConnectsToHostWithULabels(t *testing.T) {
 }
 
 func TestAnswersAreLimitedInSize(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		size   int
 		gzip   bool
@@ -124,10 +124,10 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 		{"small when compressed", 50 * MaxAnswer, true, MaxAnswer, ErrAnswerTooLarge},
 		{"nothing", 0, false, 0, nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			body := bytes.Repeat([]byte("x"), tt.size)
+		t.Run(tc.name, func(t *testing.T) {
+			body := bytes.Repeat([]byte("x"), tc.size)
 			url := startProvider(t, func(w http.ResponseWriter, _ *http.Request) {
-				if !tt.gzip {
+				if !tc.gzip {
 					_, _ = w.Write(body)
 					return
 				}
@@ -137,8 +137,8 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 				_ = compressor.Close()
 			})
 			_, got, err := get(t, url)
-			if len(got) != tt.length || !errors.Is(err, tt.err) || (tt.err == nil) != (err == nil) {
-				t.Fatalf("read %d bytes, %v, want %d bytes, %v", len(got), err, tt.length, tt.err)
+			if len(got) != tc.length || !errors.Is(err, tc.err) || (tc.err == nil) != (err == nil) {
+				t.Fatalf("read %d bytes, %v, want %d bytes, %v", len(got), err, tc.length, tc.err)
 			}
 		})
 	}
@@ -180,8 +180,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	})
-	if a, _, err := get(t, url); err != nil || a.StatusCode != http.StatusFound {
-		t.Fatalf("got %v, %v, want 302", a.Status, err)
+	if answer, _, err := get(t, url); err != nil || answer.StatusCode != http.StatusFound {
+		t.Fatalf("got %v, %v, want 302", answer.Status, err)
 	}
 }
 
@@ -190,9 +190,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 func TestEnvironmentProxiesAreIgnored(t *testing.T) {
 	called := false
 	proxy := startProvider(t, func(http.ResponseWriter, *http.Request) { called = true })
-	c := pluginCommand(t, "fetch", "http://provider.invalid/")
-	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
-	if output, err := c.CombinedOutput(); err == nil || called {
+	fetch := pluginCommand(t, "fetch", "http://provider.invalid/")
+	fetch.Env = append(fetch.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
+	if output, err := fetch.CombinedOutput(); err == nil || called {
 		t.Fatalf("the request succeeded or went through the proxy: %v, %s", err, output)
 	}
 }
@@ -201,10 +201,10 @@ func TestCallsTimeOut(t *testing.T) {
 	release := make(chan struct{})
 	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) }) // must run before server.Close, which waits for the handler
-	c := NewHTTPClient(50 * time.Millisecond)
-	a, err := c.Get(url)
+	client := NewHTTPClient(50 * time.Millisecond)
+	answer, err := client.Get(url)
 	if err == nil {
-		_ = a.Body.Close()
+		_ = answer.Body.Close()
 		t.Fatal("the call did not time out")
 	}
 }
@@ -230,9 +230,9 @@ func TestSpansNameNoCustomers(t *testing.T) {
 	if len(recorded) != 1 || !strings.Contains(traceparent, recorded[0].SpanContext.SpanID().String()) {
 		t.Fatalf("%d spans, want one whose id is in the received traceparent %q", len(recorded), traceparent)
 	}
-	for _, a := range recorded[0].Attributes {
-		if v := a.Value.String(); strings.Contains(v, "customer") || strings.Contains(v, "hunter2") {
-			t.Errorf("the attribute %s contains customer data: %s", a.Key, v)
+	for _, attribute := range recorded[0].Attributes {
+		if value := attribute.Value.String(); strings.Contains(value, "customer") || strings.Contains(value, "hunter2") {
+			t.Errorf("the attribute %s contains customer data: %s", attribute.Key, value)
 		}
 	}
 	if strings.Contains(recorded[0].Name, "customer") {

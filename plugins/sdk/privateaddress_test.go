@@ -19,7 +19,7 @@ func TestGuardedClientRefusesPrivateAddresses(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))
 	defer server.Close()
-	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	localhostURL := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	get := func(url string, allowPrivate bool) error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
@@ -31,7 +31,7 @@ func TestGuardedClientRefusesPrivateAddresses(t *testing.T) {
 		}
 		return err
 	}
-	for _, url := range []string{server.URL, byName, "http://169.254.169.254/", "http://[::1]:1/"} {
+	for _, url := range []string{server.URL, localhostURL, "http://169.254.169.254/", "http://[::1]:1/"} {
 		if err := get(url, false); !errors.Is(err, sdk.ErrPrivateAddress) {
 			t.Errorf("%s: got %v, want ErrPrivateAddress", url, err)
 		}

@@ -60,13 +60,13 @@ func testSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 
 func pluginCommand(t *testing.T, role string, args ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], args...)
-	c.Env = append(os.Environ(), roleVariable+"="+role)
-	return c
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	return cmd
 }
 
 func TestCommandsPrintAndExitAsDocumented(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		args   []string
 		exit   int
@@ -83,13 +83,13 @@ func TestCommandsPrintAndExitAsDocumented(t *testing.T) {
 		{"simulate on the unspecified address", []string{"simulate", "--data", "x", "--listen", "0.0.0.0:0"}, 2, "", "loopback"},
 		{"simulate with an extra argument", []string{"simulate", "--data", "x", "more"}, 2, "", "unexpected"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c := pluginCommand(t, "plain", tt.args...)
+		t.Run(tc.name, func(t *testing.T) {
+			cmd := pluginCommand(t, "plain", tc.args...)
 			var stdout, stderr bytes.Buffer
-			c.Stdout, c.Stderr = &stdout, &stderr
-			_ = c.Run()
-			if c.ProcessState.ExitCode() != tt.exit || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
-				t.Fatalf("exit %d, want %d\nstdout %s, want %q\nstderr %s, want %q", c.ProcessState.ExitCode(), tt.exit, &stdout, tt.stdout, &stderr, tt.stderr)
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			_ = cmd.Run()
+			if cmd.ProcessState.ExitCode() != tc.exit || !strings.Contains(stdout.String(), tc.stdout) || !strings.Contains(stderr.String(), tc.stderr) {
+				t.Fatalf("exit %d, want %d\nstdout %s, want %q\nstderr %s, want %q", cmd.ProcessState.ExitCode(), tc.exit, &stdout, tc.stdout, &stderr, tc.stderr)
 			}
 		})
 	}
@@ -114,13 +114,13 @@ func TestDescribePrintsJSON(t *testing.T) {
 }
 
 // startSimulator starts a simulator process and reads the simulate.Ready that the process prints.
-func startSimulator(t *testing.T, c *exec.Cmd) simulate.Ready {
+func startSimulator(t *testing.T, cmd *exec.Cmd) simulate.Ready {
 	t.Helper()
-	out, err := c.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(out).ReadBytes('\n')
@@ -135,21 +135,21 @@ func startSimulator(t *testing.T, c *exec.Cmd) simulate.Ready {
 }
 
 func TestSimulatorServesUntilStopped(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		stop func(*exec.Cmd, io.Closer) error
 	}{
 		{"at the end of its standard input", func(_ *exec.Cmd, stdin io.Closer) error { return stdin.Close() }},
-		{"on SIGTERM", func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGTERM) }},
-		{"on SIGINT", func(c *exec.Cmd, _ io.Closer) error { return c.Process.Signal(syscall.SIGINT) }},
+		{"on SIGTERM", func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(syscall.SIGTERM) }},
+		{"on SIGINT", func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(syscall.SIGINT) }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c := pluginCommand(t, "simulator", "simulate", "--listen", "127.0.0.1:0", "--data", "folder", "--world", "http://world")
-			stdin, err := c.StdinPipe()
+		t.Run(tc.name, func(t *testing.T) {
+			cmd := pluginCommand(t, "simulator", "simulate", "--listen", "127.0.0.1:0", "--data", "folder", "--world", "http://world")
+			stdin, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			ready := startSimulator(t, c)
+			ready := startSimulator(t, cmd)
 			if ready.Provider != "test" || ready.Settings["url"] != ready.URL || ready.Control[0] != "tenants" {
 				t.Fatalf("the provider, URL or control calls are wrong: %+v", ready)
 			}
@@ -161,10 +161,10 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 			if body, _ := io.ReadAll(answer.Body); string(body) != "folder http://world" {
 				t.Fatalf("the simulator answered %q, want its folder and the world's URL", body)
 			}
-			if err := tt.stop(c, stdin); err != nil {
+			if err := tc.stop(cmd, stdin); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.Wait(); err != nil {
+			if err := cmd.Wait(); err != nil {
 				t.Fatalf("the simulator exited with %v", err)
 			}
 		})
@@ -174,24 +174,24 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 // TestSimulatorKeepsRunningWithoutStandardInput starts the simulator like a background process: its
 // standard input is /dev/null.
 func TestSimulatorKeepsRunningWithoutStandardInput(t *testing.T) {
-	c := pluginCommand(t, "simulator", "simulate", "--data", "folder")
-	ready := startSimulator(t, c)
+	cmd := pluginCommand(t, "simulator", "simulate", "--data", "folder")
+	ready := startSimulator(t, cmd)
 	answer, err := http.Get(ready.URL)
 	if err != nil {
 		t.Fatalf("the simulator does not answer: %v", err)
 	}
 	_ = answer.Body.Close()
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait()
+	_ = cmd.Wait()
 }
 
 func TestSimulatorReportsWhyItCannotStart(t *testing.T) {
-	c := pluginCommand(t, "simulator", "simulate", "--data", "unusable")
+	cmd := pluginCommand(t, "simulator", "simulate", "--data", "unusable")
 	var stderr bytes.Buffer
-	c.Stderr = &stderr
-	if out, err := c.Output(); err == nil || len(out) != 0 || !strings.Contains(stderr.String(), "the folder is unusable") {
+	cmd.Stderr = &stderr
+	if out, err := cmd.Output(); err == nil || len(out) != 0 || !strings.Contains(stderr.String(), "the folder is unusable") {
 		t.Fatalf("stdout %q, stderr %q, %v, want an exit with the reason on stderr only", out, &stderr, err)
 	}
 }

@@ -21,8 +21,8 @@ func TestLogLinesHaveTheHclogFormat(t *testing.T) {
 	var out bytes.Buffer
 	log := newLog(&out, "test")
 	ctx := ports.WithRequestID(context.Background(), "req-1")
-	id := trace.TraceID{1}
-	ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: trace.SpanID{2}}))
+	traceID := trace.TraceID{1}
+	ctx = trace.ContextWithSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: trace.SpanID{2}}))
 	log.WarnContext(ctx, "slow", "secret", Secret{}, "error", errors.New("e"))
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
@@ -30,7 +30,7 @@ func TestLogLinesHaveTheHclogFormat(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"@level": "warn", "@message": "slow", "@module": "test", "request_id": "req-1",
-		"trace_id": id.String(), "secret": "[redacted]", "error": "e",
+		"trace_id": traceID.String(), "secret": "[redacted]", "error": "e",
 	} {
 		if line[key] != want {
 			t.Errorf("%s is %v, want %s", key, line[key], want)
@@ -42,7 +42,7 @@ func TestLogLinesHaveTheHclogFormat(t *testing.T) {
 }
 
 func TestTelemetryIsOffByDefault(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name string
 		env  map[string]string
 		want bool
@@ -54,12 +54,12 @@ func TestTelemetryIsOffByDefault(t *testing.T) {
 		{"none by name", map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, false},
 		{"switched off", map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
-				t.Setenv(name, tt.env[name])
+				t.Setenv(name, tc.env[name])
 			}
-			if got := exportsTraces(); got != tt.want {
-				t.Fatalf("exportsTraces is %v, want %v", got, tt.want)
+			if got := exportsTraces(); got != tc.want {
+				t.Fatalf("exportsTraces is %v, want %v", got, tc.want)
 			}
 		})
 	}

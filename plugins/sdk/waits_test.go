@@ -20,49 +20,49 @@ func (s hostStore) Wait(_ context.Context, scope string, atLeast time.Duration) 
 
 func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	w := NewWaits(func() time.Time { return now })
-	w.Extend(t.Context(), "a", 10*time.Second)
-	w.Extend(t.Context(), "a", 5*time.Second) // a shorter wait does not end a longer wait
-	w.Extend(t.Context(), "b", 3*time.Second)
-	for _, tt := range []struct {
+	waits := NewWaits(func() time.Time { return now })
+	waits.Extend(t.Context(), "a", 10*time.Second)
+	waits.Extend(t.Context(), "a", 5*time.Second) // a shorter wait does not end a longer wait
+	waits.Extend(t.Context(), "b", 3*time.Second)
+	for _, tc := range []struct {
 		scopes []string
 		want   time.Duration
 	}{
 		{nil, 0}, {[]string{"a"}, 10 * time.Second}, {[]string{"b", "a"}, 10 * time.Second}, {[]string{"c", "b"}, 3 * time.Second}, {[]string{"c"}, 0},
 	} {
-		if got := w.Left(t.Context(), tt.scopes...); got != tt.want {
-			t.Errorf("%v: %s, want %s", tt.scopes, got, tt.want)
+		if got := waits.Left(t.Context(), tc.scopes...); got != tc.want {
+			t.Errorf("%v: %s, want %s", tc.scopes, got, tc.want)
 		}
 	}
 	now = now.Add(10 * time.Second)
-	if err := w.Check(t.Context(), "a", "b"); err != nil || len(w.until) != 0 {
-		t.Fatalf("after the waits: %v, still stored are %v, want no error and no waits", err, w.until)
+	if err := waits.Check(t.Context(), "a", "b"); err != nil || len(waits.until) != 0 {
+		t.Fatalf("after the waits: %v, still stored are %v, want no error and no waits", err, waits.until)
 	}
 }
 
 func TestWaitsAreSharedWithTheHost(t *testing.T) {
 	store := hostStore{}
-	a, b := NewWaits(nil), NewWaits(nil)
-	a.Share(store)
-	b.Share(store)
-	a.Extend(t.Context(), "tenant", time.Minute)
-	if got := b.Left(t.Context(), "other", "tenant"); got != time.Minute {
+	throttledProcess, secondProcess := NewWaits(nil), NewWaits(nil)
+	throttledProcess.Share(store)
+	secondProcess.Share(store)
+	throttledProcess.Extend(t.Context(), "tenant", time.Minute)
+	if got := secondProcess.Left(t.Context(), "other", "tenant"); got != time.Minute {
 		t.Fatalf("the other process waits %s, want 1m", got)
 	}
 }
 
 func TestNilWaitsHoldNothingBack(t *testing.T) {
-	var w *Waits
-	w.Extend(t.Context(), "a", time.Minute)
-	w.Observe(t.Context(), "a", 429, http.Header{"Retry-After": {"7"}})
-	if err := w.Check(t.Context(), "a"); err != nil {
+	var waits *Waits
+	waits.Extend(t.Context(), "a", time.Minute)
+	waits.Observe(t.Context(), "a", 429, http.Header{"Retry-After": {"7"}})
+	if err := waits.Check(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestClientObservesRetryAfter checks that a client sends nothing while its scope has to wait.
 func TestClientObservesRetryAfter(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		status    int
 		header    string
 		throttled bool
@@ -72,8 +72,8 @@ func TestClientObservesRetryAfter(t *testing.T) {
 		calls := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			calls++
-			w.Header().Set("Retry-After", tt.header)
-			w.WriteHeader(tt.status)
+			w.Header().Set("Retry-After", tc.header)
+			w.WriteHeader(tc.status)
 		}))
 		now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 		waits := NewWaits(func() time.Time { return now })
@@ -94,8 +94,8 @@ func TestClientObservesRetryAfter(t *testing.T) {
 		err := get("key")
 		result := OutcomeOf(err)
 		throttled := result.Kind == Throttled && result.RetryAfter == 7*time.Second && calls == 1
-		if throttled != tt.throttled || !tt.throttled && err != nil {
-			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tt.status, tt.header, err, calls, tt.throttled)
+		if throttled != tc.throttled || !tc.throttled && err != nil {
+			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tc.status, tc.header, err, calls, tc.throttled)
 		}
 		if err := get("other key"); err != nil {
 			t.Errorf("a call with a different scope: %v", err)

@@ -51,7 +51,7 @@ func (env instance) createSuperAdmin(workspaces int) {
 // workspace of the user, or both.
 func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 	env := newInstance(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		quirks  map[string]bool
 		setting string
 		want    sdk.Workspace
@@ -62,10 +62,10 @@ func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
-		env.setQuirks(tt.quirks)
-		reach, err := env.platformFor(simulator.Token, tt.setting).Check(t.Context())
-		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tt.want {
-			t.Errorf("%v, workspace_id %q: %+v, %v, want only %+v", tt.quirks, tt.setting, reach, err, tt.want)
+		env.setQuirks(tc.quirks)
+		reach, err := env.platformFor(simulator.Token, tc.setting).Check(t.Context())
+		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tc.want {
+			t.Errorf("%v, workspace_id %q: %+v, %v, want only %+v", tc.quirks, tc.setting, reach, err, tc.want)
 		}
 	}
 	if _, err := env.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
@@ -147,12 +147,12 @@ func TestListingFailsWhenTheWorkspaceChanges(t *testing.T) {
 		}
 	}
 	platform := env.platformFor(superAdminToken, "1")
-	first, err := platform.Accounts(t.Context(), "")
-	if err != nil || first.Next == "" {
-		t.Fatalf("the first page: %+v, %v, want a page that another page follows", first, err)
+	firstPage, err := platform.Accounts(t.Context(), "")
+	if err != nil || firstPage.Next == "" {
+		t.Fatalf("the first page: %+v, %v, want a page that another page follows", firstPage, err)
 	}
 	env.selectWorkspace(2)
-	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Refused {
+	if page, err := platform.Accounts(t.Context(), firstPage.Next); sdk.OutcomeOf(err).Kind != sdk.Refused {
 		t.Errorf("the last page: %+v, %v, want refused", page, err)
 	}
 }
@@ -214,11 +214,11 @@ func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 	}
 	env.putAccounts(addresses...)
 	platform := env.platformFor(simulator.Token, "")
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		honored bool
 		calls   int64
 	}{{false, 9}, {true, 2}} {
-		env.setQuirks(map[string]bool{"honour_per_page": tt.honored})
+		env.setQuirks(map[string]bool{"honour_per_page": tc.honored})
 		before, listedIDs := env.Calls.Load(), map[string]bool{}
 		accounts, _, err := env.List(platform)
 		if err != nil {
@@ -227,8 +227,8 @@ func TestListingAndSearchWithIgnoredParameters(t *testing.T) {
 		for _, a := range accounts {
 			listedIDs[a.ID] = true
 		}
-		if calls := env.Calls.Load() - before; calls != tt.calls || len(listedIDs) != 130 {
-			t.Errorf("per_page honored %v: %d calls, want %d; %d accounts, want 130", tt.honored, calls, tt.calls, len(listedIDs))
+		if calls := env.Calls.Load() - before; calls != tc.calls || len(listedIDs) != 130 {
+			t.Errorf("per_page honored %v: %d calls, want %d; %d accounts, want 130", tc.honored, calls, tc.calls, len(listedIDs))
 		}
 	}
 	env.setQuirks(map[string]bool{"ignore_search": true})
@@ -298,18 +298,18 @@ func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 		env.putAccounts(fmt.Sprintf("user%03d@a.example", n))
 	}
 	platform := env.platformFor(simulator.Token, "")
-	first, err := platform.Accounts(t.Context(), "")
+	firstPage, err := platform.Accounts(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	env.putAccounts("new@a.example")
-	if _, err := platform.Accounts(t.Context(), first.Next); err != nil {
+	if _, err := platform.Accounts(t.Context(), firstPage.Next); err != nil {
 		t.Errorf("after an account was added: %v, want no error", err)
 	}
 	for n := range 2 {
 		env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
-	if page, err := platform.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if page, err := platform.Accounts(t.Context(), firstPage.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("the next page after removals: %+v, %v, want broken", page, err)
 	}
 	for _, cursor := range []string{"x", "0:1", "-1:1", "2"} {
@@ -325,9 +325,9 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 		"Not connected": sdk.AccountFailed, "not_connected": sdk.AccountFailed, "Disconnected": sdk.AccountFailed,
 		"Pending deletion": sdk.AccountOther, "": sdk.AccountOther,
 	} {
-		a := account{ID: "1", Email: "a@b.example", Status: text(status)}.toAccount()
-		if a.State != want || a.HasError != (want == sdk.AccountFailed) || (a.Reason == "") == a.HasError {
-			t.Errorf("status %q: %+v, want %s, and a reason only if it failed", status, a, want)
+		converted := account{ID: "1", Email: "a@b.example", Status: text(status)}.toAccount()
+		if converted.State != want || converted.HasError != (want == sdk.AccountFailed) || (converted.Reason == "") == converted.HasError {
+			t.Errorf("status %q: %+v, want %s, and a reason only if it failed", status, converted, want)
 		}
 	}
 }

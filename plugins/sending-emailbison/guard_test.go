@@ -167,18 +167,18 @@ type resolver struct {
 
 func useResolver(t *testing.T) *resolver {
 	t.Helper()
-	r := &resolver{names: map[string][]string{}, lookups: map[string]int{}}
+	server := &resolver{names: map[string][]string{}, lookups: map[string]int{}}
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	go r.serveQueries(conn)
+	go server.serveQueries(conn)
 	previous := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}
 	t.Cleanup(func() { net.DefaultResolver = previous; _ = conn.Close() })
-	return r
+	return server
 }
 
 func (r *resolver) setAddresses(name string, addresses ...string) {

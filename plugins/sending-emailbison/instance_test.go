@@ -90,9 +90,9 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 			t.Errorf("%s: the error quotes the credential: %v", name, err)
 		}
 	}
-	c := connection("9|t", "https://a.example", false)
-	c.Settings["allow_private"] = "maybe"
-	if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+	unclearPermission := connection("9|t", "https://a.example", false)
+	unclearPermission.Settings["allow_private"] = "maybe"
+	if _, err := newProcessState().newPlatform(unclearPermission); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("allow_private maybe: %v, want invalid_request", err)
 	}
 }

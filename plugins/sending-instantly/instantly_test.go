@@ -55,7 +55,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	env.Send(http.MethodPut, "/workspaces/unpaid", jsonObject{"inactive": true})
 	env.Send(http.MethodPut, "/keys/unpaid", jsonObject{"workspace": "unpaid"})
 	check := func(p sdk.SendingPlatform) error { _, err := p.Check(t.Context()); return err }
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name, key, cause string
 		call             func(sdk.SendingPlatform) error
 	}{
@@ -66,10 +66,10 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 		{"may not start a sign-in", "reader", "instantly 403", func(p sdk.SendingPlatform) error { _, err := p.StartSignIn(t.Context(), "a@b.test"); return err }},
 		{"may not delete an account", "reader", "instantly 403", func(p sdk.SendingPlatform) error { return p.Remove(t.Context(), "a@b.test") }},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			err := tt.call(env.With(texts{"api_key": tt.key}))
-			if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" || result.Cause != tt.cause {
-				t.Errorf("got %v, want access_denied with the cause %s", err, tt.cause)
+		t.Run(tc.name, func(t *testing.T) {
+			err := tc.call(env.With(texts{"api_key": tc.key}))
+			if result := sdk.OutcomeOf(err); result.Kind != sdk.Refused || result.Code.Name != "access_denied" || result.Cause != tc.cause {
+				t.Errorf("got %v, want access_denied with the cause %s", err, tc.cause)
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 // TestAccountStateOfEachStatus covers the first table of the README's section "States".
 func TestAccountStateOfEachStatus(t *testing.T) {
 	env := newTestEnv(t)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		fields jsonObject
 		want   sdk.Account
@@ -92,17 +92,17 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 		{"soft bounces", jsonObject{"status": -2}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "soft_bounce_error"}},
 		{"cannot send", jsonObject{"status": -3}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			env.Put("ann.lee@one.test", tt.fields)
+		t.Run(tc.name, func(t *testing.T) {
+			env.Put("ann.lee@one.test", tc.fields)
 			got, err := env.With().Account(t.Context(), "ann.lee@one.test")
-			tt.want.ID, tt.want.Address, tt.want.Name, tt.want.Stamp = "ann.lee@one.test", "ann.lee@one.test", "Ann Lee", got.Stamp
-			if err != nil || got != tt.want || got.Stamp == "" {
-				t.Errorf("got %+v, %v, want %+v with a stamp", got, err, tt.want)
+			tc.want.ID, tc.want.Address, tc.want.Name, tc.want.Stamp = "ann.lee@one.test", "ann.lee@one.test", "Ann Lee", got.Stamp
+			if err != nil || got != tc.want || got.Stamp == "" {
+				t.Errorf("got %+v, %v, want %+v with a stamp", got, err, tc.want)
 			}
 		})
 	}
-	unknown := 17.0
-	if got := (accountDoc{Email: "a@b.test", Status: &unknown}).account(); got.State != sdk.AccountOther {
+	unknownStatus := 17.0
+	if got := (accountDoc{Email: "a@b.test", Status: &unknownStatus}).account(); got.State != sdk.AccountOther {
 		t.Errorf("an unknown status: %+v, want the state other", got)
 	}
 	if got := (accountDoc{Email: "a@b.test"}).account(); got.State != sdk.AccountOther {
@@ -153,12 +153,12 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 			t.Errorf("removing %s again: %v, want no error", address, err)
 		}
 	}
-	for _, odd := range []string{"", "..", "."} {
-		if got, err := env.With().Account(t.Context(), odd); err != nil || got.Exists() {
-			t.Errorf("the address %q finds %+v, %v, want no account", odd, got, err)
+	for _, pathSegment := range []string{"", "..", "."} {
+		if got, err := env.With().Account(t.Context(), pathSegment); err != nil || got.Exists() {
+			t.Errorf("the address %q finds %+v, %v, want no account", pathSegment, got, err)
 		}
-		if err := env.With().Remove(t.Context(), odd); err != nil {
-			t.Errorf("removing the address %q: %v, want no error", odd, err)
+		if err := env.With().Remove(t.Context(), pathSegment); err != nil {
+			t.Errorf("removing the address %q: %v, want no error", pathSegment, err)
 		}
 	}
 	// An account whose address only contains the searched address is a different account.
@@ -170,16 +170,16 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 
 func (env *testEnv) startSignIn(address string) sdk.SignInSession {
 	env.t.Helper()
-	s, err := env.With().StartSignIn(env.t.Context(), address)
+	session, err := env.With().StartSignIn(env.t.Context(), address)
 	if err != nil {
 		env.t.Fatal(err)
 	}
-	return s
+	return session
 }
 
-func (env *testEnv) signInProgress(s sdk.SignInSession) sdk.Progress {
+func (env *testEnv) signInProgress(session sdk.SignInSession) sdk.Progress {
 	env.t.Helper()
-	progress, err := env.With().SignIn(env.t.Context(), s.ID)
+	progress, err := env.With().SignIn(env.t.Context(), session.ID)
 	if err != nil {
 		env.t.Fatal(err)
 	}
@@ -205,9 +205,9 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	if progress := env.signInProgress(session); progress != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
 		t.Errorf("the progress after the sign-in is %+v, want succeeded", progress)
 	}
-	first, err := env.With().Account(t.Context(), "ann.lee@one.test")
-	if err != nil || first.State != sdk.AccountConnected {
-		t.Fatalf("the account is %+v, %v, want connected", first, err)
+	afterFirstSignIn, err := env.With().Account(t.Context(), "ann.lee@one.test")
+	if err != nil || afterFirstSignIn.State != sdk.AccountConnected {
+		t.Fatalf("the account is %+v, %v, want connected", afterFirstSignIn, err)
 	}
 	if status, _ := env.Decide(session.URL, "bob@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a used link answers %d, want 410", status)
@@ -215,8 +215,8 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
 	env.Send(http.MethodPost, "/clock", jsonObject{"advance": "1s"})
 	env.Decide(env.startSignIn("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
-	if second, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || second.Stamp == first.Stamp {
-		t.Errorf("after the second sign-in: %+v, %v, want a different stamp than %s", second, err, first.Stamp)
+	if afterSecondSignIn, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || afterSecondSignIn.Stamp == afterFirstSignIn.Stamp {
+		t.Errorf("after the second sign-in: %+v, %v, want a different stamp than %s", afterSecondSignIn, err, afterFirstSignIn.Stamp)
 	}
 }
 
@@ -312,12 +312,12 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 
 func TestLinksToOtherHostsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	if s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("a link to a host that auth_hosts does not name: %+v, %v, want broken", s, err)
+	if session, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("a link to a host that auth_hosts does not name: %+v, %v, want broken", session, err)
 	}
 	env.Send(http.MethodPost, "/behaviour", jsonObject{"auth_host": "login.microsoftonline.com.evil.test"})
-	if s, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
-		t.Errorf("a link to a host that begins with an allowed name: %+v, %v, want broken", s, err)
+	if session, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
+		t.Errorf("a link to a host that begins with an allowed name: %+v, %v, want broken", session, err)
 	}
 }
 
@@ -329,11 +329,11 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	}
 	env.Send(http.MethodPost, "/accounts", accounts)
 	env.Send(http.MethodPost, "/behaviour", jsonObject{"repeat_page": true})
-	first, err := env.With().Accounts(t.Context(), "")
-	if err != nil || first.Next == "" {
-		t.Fatalf("the first page has %d accounts, %v, want a next page", len(first.Accounts), err)
+	firstPage, err := env.With().Accounts(t.Context(), "")
+	if err != nil || firstPage.Next == "" {
+		t.Fatalf("the first page has %d accounts, %v, want a next page", len(firstPage.Accounts), err)
 	}
-	if _, err := env.With().Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
+	if _, err := env.With().Accounts(t.Context(), firstPage.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("a repeated page: %v, want broken", err)
 	}
 }
@@ -354,7 +354,7 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 // limit is a minute, so a longer Retry-After comes from the limit of the IP address, and all keys
 // wait.
 func TestLimitOfStartsHoldsBackOnlyStarts(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name                   string
 		status, retryAfter     int
 		holdsBackDifferentKeys bool
@@ -363,14 +363,14 @@ func TestLimitOfStartsHoldsBackOnlyStarts(t *testing.T) {
 		{"limit of the address", http.StatusTooManyRequests, 1800, true},
 		{"Microsoft throttles Instantly", http.StatusServiceUnavailable, 1800, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			env := newTestEnv(t)
 			env.Send(http.MethodPut, "/keys/other", jsonObject{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"})
 			env.Put("a@one.test", jsonObject{"status": 1})
-			env.FailOnce(jsonObject{"kind": "status", "status": tt.status, "retry_after": tt.retryAfter, "operation": "start_sign_in"})
+			env.FailOnce(jsonObject{"kind": "status", "status": tc.status, "retry_after": tc.retryAfter, "operation": "start_sign_in"})
 			for call := range 2 {
 				_, err := env.With().StartSignIn(t.Context(), "a@one.test")
-				wait := time.Duration(tt.retryAfter) * time.Second
+				wait := time.Duration(tc.retryAfter) * time.Second
 				if result := sdk.OutcomeOf(err); result.RetryAfter > wait || result.RetryAfter < wait-10*time.Second {
 					t.Errorf("start %d: %v, want a wait of %s", call+1, err, wait)
 				}
@@ -382,8 +382,8 @@ func TestLimitOfStartsHoldsBackOnlyStarts(t *testing.T) {
 				t.Errorf("a removal with the same key: %v", err)
 			}
 			_, err := env.With(texts{"api_key": "other"}).StartSignIn(t.Context(), "b@one.test")
-			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != tt.holdsBackDifferentKeys || !throttled && err != nil {
-				t.Errorf("a start with a different key: %v, want throttled: %v", err, tt.holdsBackDifferentKeys)
+			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != tc.holdsBackDifferentKeys || !throttled && err != nil {
+				t.Errorf("a start with a different key: %v, want throttled: %v", err, tc.holdsBackDifferentKeys)
 			}
 			for _, r := range env.Requests() {
 				if r.Violation != "" {
@@ -412,10 +412,10 @@ func TestProxyPagesAreBroken(t *testing.T) {
 		env := newTestEnv(t)
 		env.unchecked = true
 		env.Send(http.MethodPost, "/faults", jsonObject{"kind": "html", "status": status, "times": 3})
-		p := env.With()
-		_, err := p.Check(t.Context())
-		_, accountErr := p.Account(t.Context(), "a@one.test")
-		for operation, err := range map[string]error{"check": err, "account": accountErr, "remove": p.Remove(t.Context(), "a@one.test")} {
+		platform := env.With()
+		_, err := platform.Check(t.Context())
+		_, accountErr := platform.Account(t.Context(), "a@one.test")
+		for operation, err := range map[string]error{"check": err, "account": accountErr, "remove": platform.Remove(t.Context(), "a@one.test")} {
 			if sdk.OutcomeOf(err).Kind != sdk.Broken {
 				t.Errorf("%s with status %d: %v, want broken", operation, status, err)
 			}

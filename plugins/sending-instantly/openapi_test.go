@@ -41,28 +41,28 @@ type openAPIChecker struct {
 	t        interface{ Errorf(string, ...any) }
 }
 
-func (c openAPIChecker) checking(next http.Handler) http.Handler {
+func (checker openAPIChecker) checking(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, prefix) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		label := r.Method + " " + r.URL.EscapedPath()
-		operation := c.operation(r.Method, r.URL.EscapedPath())
+		operation := checker.operation(r.Method, r.URL.EscapedPath())
 		if operation == nil {
-			c.t.Errorf("%s is not in the document", label)
+			checker.t.Errorf("%s is not in the document", label)
 			next.ServeHTTP(w, r)
 			return
 		}
 		sent, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		if err := checkRequest(operation, r, sent); err != nil {
-			c.t.Errorf("%s: the request does not match the document: %v", label, err)
+			checker.t.Errorf("%s: the request does not match the document: %v", label, err)
 		}
 		recorder := httptest.NewRecorder()
 		next.ServeHTTP(recorder, r) // a planned fault may panic to drop the connection
 		if err := checkAnswer(operation, recorder.Code, recorder.Body.Bytes()); err != nil {
-			c.t.Errorf("%s: the answer %d does not match the document: %v", label, recorder.Code, err)
+			checker.t.Errorf("%s: the answer %d does not match the document: %v", label, recorder.Code, err)
 		}
 		for name, values := range recorder.Header() {
 			w.Header()[name] = values
@@ -74,8 +74,8 @@ func (c openAPIChecker) checking(next http.Handler) http.Handler {
 
 var placeholder = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
-func (c openAPIChecker) operation(method, path string) *openapi3.Operation {
-	for template, item := range c.document.Paths.Map() {
+func (checker openAPIChecker) operation(method, path string) *openapi3.Operation {
+	for template, item := range checker.document.Paths.Map() {
 		pattern := "^" + placeholder.ReplaceAllString(regexp.QuoteMeta(template), `[^/]+`) + "$"
 		if regexp.MustCompile(pattern).MatchString(path) && item.GetOperation(method) != nil {
 			return item.GetOperation(method)
@@ -157,7 +157,7 @@ func (r *errorRecorder) Errorf(format string, args ...any) {
 func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 	const accountPrefix = `{"email":"a@b.test","timestamp_created":"2026-01-01T00:00:00.000Z","timestamp_updated":"2026-01-01T00:00:00.000Z",` +
 		`"first_name":"A","last_name":"B","organization":"019ffad2-5cac-7fb9-a336-000000000001","warmup_status":0,"provider_code":3,"setup_pending":false,"is_managed_account":false`
-	for name, tt := range map[string]struct{ method, path, body, answer string }{
+	for name, tc := range map[string]struct{ method, path, body, answer string }{
 		"unknown path":               {"GET", "/api/v2/oauth/status/x", "", `{}`},
 		"unknown parameter":          {"GET", "/api/v2/accounts?page=1", "", `{"items":[]}`},
 		"limit too high":             {"GET", "/api/v2/accounts?limit=101", "", `{"items":[]}`},
@@ -170,8 +170,8 @@ func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var recorded errorRecorder
-			handler := openAPIChecker{document: instantlyDocument(t), t: &recorded}.checking(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tt.answer) }))
-			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.path, strings.NewReader(tt.body)))
+			handler := openAPIChecker{document: instantlyDocument(t), t: &recorded}.checking(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tc.answer) }))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tc.method, tc.path, strings.NewReader(tc.body)))
 			if len(recorded.messages) == 0 {
 				t.Error("no error is reported")
 			}

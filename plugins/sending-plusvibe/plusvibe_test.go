@@ -32,8 +32,8 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 
 func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 	stamps := map[string]bool{}
-	for _, d := range []accountDoc{{Updated: "1", Status: "ACTIVE"}, {Updated: "2", Status: "ACTIVE"}, {Updated: "2", Status: "ERROR"}, {Status: "ERROR"}} {
-		stamps[d.account().Stamp] = true
+	for _, doc := range []accountDoc{{Updated: "1", Status: "ACTIVE"}, {Updated: "2", Status: "ACTIVE"}, {Updated: "2", Status: "ERROR"}, {Status: "ERROR"}} {
+		stamps[doc.account().Stamp] = true
 	}
 	if len(stamps) != 4 {
 		t.Errorf("the stamps are %v, want four different ones", stamps)
@@ -48,8 +48,8 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	if a, err := env.With(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Errorf("the account in its workspace: %+v, %v, want it to exist", a, err)
 	}
-	other := env.With(texts{"workspace_id": env.Ready.Sending.Workspaces[1].ID})
-	if a, err := other.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
+	platformOfOtherWorkspace := env.With(texts{"workspace_id": env.Ready.Sending.Workspaces[1].ID})
+	if a, err := platformOfOtherWorkspace.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Errorf("the account in a different workspace: %+v, %v, want none", a, err)
 	}
 	if _, err := env.With(texts{"workspace_id": "65f3a1b2c3d4e5f6ffffffff"}).Accounts(t.Context(), ""); sdk.OutcomeOf(err).Kind != sdk.Refused {
@@ -97,13 +97,13 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 // call the endpoint that reconnects an account, because it does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
-	p := env.With(nil)
+	platform := env.With(nil)
 	env.Put("anna@a.example", jsonObject{"status": "ERROR"})
-	_, checkErr := p.Check(t.Context())
-	_, listErr := p.Accounts(t.Context(), "")
-	_, accountErr := p.Account(t.Context(), "anna@a.example")
-	_, signInErr := p.StartSignIn(t.Context(), "anna@a.example")
-	for _, err := range []error{checkErr, listErr, accountErr, signInErr, p.Remove(t.Context(), "anna@a.example")} {
+	_, checkErr := platform.Check(t.Context())
+	_, listErr := platform.Accounts(t.Context(), "")
+	_, accountErr := platform.Account(t.Context(), "anna@a.example")
+	_, signInErr := platform.StartSignIn(t.Context(), "anna@a.example")
+	for _, err := range []error{checkErr, listErr, accountErr, signInErr, platform.Remove(t.Context(), "anna@a.example")} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -239,7 +239,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 		}
 		timesListed, broken := map[string]int{}, false
-		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
+		for cursor, pagesRead := "", 0; pagesRead == 0 || cursor != ""; pagesRead++ {
 			page, err := env.With(nil).Accounts(t.Context(), cursor)
 			if broken = err != nil; broken {
 				break
@@ -247,7 +247,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			for _, a := range page.Accounts {
 				timesListed[a.Address]++
 			}
-			if cursor = page.Next; n == 1 {
+			if cursor = page.Next; pagesRead == 1 {
 				for i := range removed {
 					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}
@@ -267,19 +267,19 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 // TestDescriptionRequiresThePartnerLoginForSignIns checks Needs, the fields of the login, and the
 // budget.
 func TestDescriptionRequiresThePartnerLoginForSignIns(t *testing.T) {
-	d := description()
-	if needs := d.Needs[sdk.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {
+	declared := description()
+	if needs := declared.Needs[sdk.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {
 		t.Errorf("signing in needs %v, want the partner login and its permission", needs)
 	}
-	for _, f := range d.Fields {
-		if f.Name == "allow_password_credentials" && (f.Default != "false" || f.Account) {
-			t.Errorf("passwords are allowed by default, or by accounts: %+v", f)
+	for _, field := range declared.Fields {
+		if field.Name == "allow_password_credentials" && (field.Default != "false" || field.Account) {
+			t.Errorf("passwords are allowed by default, or by accounts: %+v", field)
 		}
-		if strings.HasPrefix(f.Name, "partner_") && (!f.Secret || !f.Account) {
-			t.Errorf("%+v is not an account secret", f)
+		if strings.HasPrefix(field.Name, "partner_") && (!field.Secret || !field.Account) {
+			t.Errorf("%+v is not an account secret", field)
 		}
 	}
-	if b := d.Budgets; len(b) != 1 || b[0].Key != "credential" || b[0].Limit != 50 || b[0].Window != 10*time.Second {
-		t.Errorf("the budgets are %+v, want 50 calls of a credential in 10 s", b)
+	if budgets := declared.Budgets; len(budgets) != 1 || budgets[0].Key != "credential" || budgets[0].Limit != 50 || budgets[0].Window != 10*time.Second {
+		t.Errorf("the budgets are %+v, want 50 calls of a credential in 10 s", budgets)
 	}
 }

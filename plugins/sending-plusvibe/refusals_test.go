@@ -56,11 +56,11 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	}
 	for _, notAllowed := range []string{"false", ""} {
 		env.Send(http.MethodDelete, "/calls", nil)
-		p := env.With(wrongPassword, texts{"allow_password_credentials": notAllowed})
-		if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name != "invalid_request" {
+		platform := env.With(wrongPassword, texts{"allow_password_credentials": notAllowed})
+		if _, err := platform.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("a login that the operator does not allow: %v, want invalid_request", err)
 		}
-		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
+		if _, err := platform.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
 			t.Errorf("a start that the operator does not allow: %v, want capability_not_supported", err)
 		}
 		if calls := env.receivedRequests(); len(calls) > 0 {
@@ -75,8 +75,8 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 	env := newTestEnv(t)
 	for _, path := range []string{"data.url", "data.auth_url", "url", "auth_url", "oauth_url"} {
 		env.Behave(jsonObject{"link_at": path})
-		if s, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); err != nil || !strings.Contains(s.URL, "state=") || s.ID != "" || !s.ExpiresAt.IsZero() {
-			t.Errorf("a link at %s: %+v, %v, want the link without an id or expiry", path, s, err)
+		if session, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); err != nil || !strings.Contains(session.URL, "state=") || session.ID != "" || !session.ExpiresAt.IsZero() {
+			t.Errorf("a link at %s: %+v, %v, want the link without an id or expiry", path, session, err)
 		}
 	}
 	env.Behave(jsonObject{"link_at": "elsewhere"})
@@ -92,8 +92,8 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 		"javascript:alert(1)":                                                    false,
 	} {
 		env.Behave(jsonObject{"link_to": link})
-		s, err := env.With(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
-		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
+		session, err := env.With(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
+		if (err == nil) != allowed || (session.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("the link %s: %v, want allowed: %v", link, err, allowed)
 		}
 	}

@@ -35,12 +35,12 @@ func newTestEnv(t conformance.T) *testEnv {
 // returns the secrets with which the plugin uses the key.
 func (env *testEnv) createKey(name string, workspaces int) texts {
 	env.t.Helper()
-	list := []simulate.Workspace{}
+	reachable := []simulate.Workspace{}
 	for i := range workspaces {
-		list = append(list, simulate.Workspace{ID: fmt.Sprintf("65f3a1b2c3d4e5f6%08x", i+1), Name: fmt.Sprint("Workspace ", i)})
+		reachable = append(reachable, simulate.Workspace{ID: fmt.Sprintf("65f3a1b2c3d4e5f6%08x", i+1), Name: fmt.Sprint("Workspace ", i)})
 	}
 	login := texts{"partner_username": name + "@agency.example", "partner_password": name + "-password"}
-	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": list, "partner_username": login["partner_username"], "partner_password": login["partner_password"]})
+	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": reachable, "partner_username": login["partner_username"], "partner_password": login["partner_password"]})
 	login["api_key"] = name
 	return login
 }
@@ -49,9 +49,9 @@ func (env *testEnv) createKey(name string, workspaces int) texts {
 // received.
 func (env *testEnv) receivedRequests() []string {
 	env.t.Helper()
-	list := []string{}
-	for _, e := range env.Requests() {
-		list = append(list, e.Method+" "+strings.TrimPrefix(e.Path, "/api/v1"))
+	requests := []string{}
+	for _, entry := range env.Requests() {
+		requests = append(requests, entry.Method+" "+strings.TrimPrefix(entry.Path, "/api/v1"))
 	}
-	return list
+	return requests
 }

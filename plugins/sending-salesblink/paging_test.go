@@ -16,7 +16,7 @@ import (
 // maximum number of calls. If TENANTRY_SOAK is not set, lists of more than 200 senders are
 // shortened by 200.
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		senders, calls int
 		behaviour      jsonObject
 	}{
@@ -29,21 +29,21 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 		{50, 2, jsonObject{"skip": "page", "past_end": "repeat"}}, {250, 4, jsonObject{"skip": "page", "past_end": "repeat"}},
 		{50, 2, jsonObject{"skip": "ignored"}},
 	} {
-		if tt.senders > 200 && !soak.Enabled() {
-			tt.senders, tt.calls = tt.senders-200, tt.calls-2
+		if tc.senders > 200 && !soak.Enabled() {
+			tc.senders, tc.calls = tc.senders-200, tc.calls-2
 		}
 		env := newTestEnv(t)
-		for i := range tt.senders {
+		for i := range tc.senders {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{"folder": fmt.Sprint("Folder ", i%3)})
 		}
-		env.Behave(tt.behaviour)
+		env.Behave(tc.behaviour)
 		accounts, _, err := env.List(env.With(nil))
-		ids := map[string]bool{}
+		listedIDs := map[string]bool{}
 		for _, a := range accounts {
-			ids[a.ID] = true
+			listedIDs[a.ID] = true
 		}
-		if err != nil || len(accounts) != tt.senders || len(ids) != tt.senders || env.Calls.Load() > int64(tt.calls) {
-			t.Errorf("%d senders, %v: %d are listed with %d ids in %d calls, want at most %d, %v", tt.senders, tt.behaviour, len(accounts), len(ids), env.Calls.Load(), tt.calls, err)
+		if err != nil || len(accounts) != tc.senders || len(listedIDs) != tc.senders || env.Calls.Load() > int64(tc.calls) {
+			t.Errorf("%d senders, %v: %d are listed with %d ids in %d calls, want at most %d, %v", tc.senders, tc.behaviour, len(accounts), len(listedIDs), env.Calls.Load(), tc.calls, err)
 		}
 	}
 }
@@ -75,24 +75,24 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 		}
 		return accounts
 	}
-	for name, tt := range map[string]struct {
-		second []sdk.Account
+	for name, tc := range map[string]struct {
+		secondPage []sdk.Account
 		means  string
 	}{
 		"unchanged, by offset": {page(1, 101), skipIsOffset}, "unchanged, by page": {page(100, 200), skipIsPage},
 		"three removed, by offset": {page(4, 104), skipIsOffset}, "two added, by page": {page(98, 198), skipIsPage},
 	} {
-		first, err := cursor{}.page(page(0, 100))
+		firstPage, err := cursor{}.page(page(0, 100))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var position, next cursor
-		if err := json.Unmarshal([]byte(first.Next), &position); err != nil {
+		var cursorOfSecondPage, cursorOfThirdPage cursor
+		if err := json.Unmarshal([]byte(firstPage.Next), &cursorOfSecondPage); err != nil {
 			t.Fatal(err)
 		}
-		second, err := position.page(tt.second)
-		if err != nil || json.Unmarshal([]byte(second.Next), &next) != nil || next.SkipMeaning != tt.means {
-			t.Errorf("%s: %+v, %v, want the meaning %v", name, next, err, tt.means)
+		second, err := cursorOfSecondPage.page(tc.second)
+		if err != nil || json.Unmarshal([]byte(second.Next), &cursorOfThirdPage) != nil || cursorOfThirdPage.SkipMeaning != tc.means {
+			t.Errorf("%s: %+v, %v, want the meaning %v", name, cursorOfThirdPage, err, tc.means)
 		}
 	}
 }
@@ -112,23 +112,23 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), jsonObject{})
 		}
 		env.Behave(jsonObject{"skip": "offset", "limits": false})
-		ids, broken := map[string]bool{}, false
-		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
+		listedAddresses, broken := map[string]bool{}, false
+		for cursor, pagesRead := "", 0; pagesRead == 0 || cursor != ""; pagesRead++ {
 			page, err := env.With(nil).Accounts(t.Context(), cursor)
 			if broken = err != nil; broken {
 				break
 			}
 			for _, a := range page.Accounts {
-				ids[a.Address] = true
+				listedAddresses[a.Address] = true
 			}
-			if cursor = page.Next; n == 1 {
+			if cursor = page.Next; pagesRead == 1 {
 				for i := range removed {
 					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}
 			}
 		}
 		for i := removed; i < senders && !broken; i++ {
-			if !ids[fmt.Sprintf("user%03d@a.example", i)] {
+			if !listedAddresses[fmt.Sprintf("user%03d@a.example", i)] {
 				t.Errorf("after %d removals sender %d is not listed", removed, i)
 			}
 		}

@@ -44,13 +44,13 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.createKey("key-owner", "owner", 2)
 	for i, workspace := range []string{ids[0], ids[1], ""} {
-		p, address := env.With(texts{"api_key": "key-owner", "workspace_id": workspace}), fmt.Sprintf("anna%d@a.example", i)
-		s, err := p.StartSignIn(t.Context(), address)
+		platform, address := env.With(texts{"api_key": "key-owner", "workspace_id": workspace}), fmt.Sprintf("anna%d@a.example", i)
+		session, err := platform.StartSignIn(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		env.Decide(s.URL, address, "accept")
-		if a, err := p.Account(t.Context(), address); err != nil || !a.Exists() {
+		env.Decide(session.URL, address, "accept")
+		if a, err := platform.Account(t.Context(), address); err != nil || !a.Exists() {
 			t.Errorf("the account in its workspace %q: %+v, %v, want it to exist", workspace, a, err)
 		}
 		inOtherWorkspace := env.With(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
@@ -64,10 +64,10 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 // error status.
 func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	env := newTestEnv(t)
-	p := env.With(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
-	_, accountsErr := p.Accounts(t.Context(), "")
-	_, accountErr := p.Account(t.Context(), "anna@a.example")
-	_, startErr := p.StartSignIn(t.Context(), "anna@a.example")
+	platform := env.With(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
+	_, accountsErr := platform.Accounts(t.Context(), "")
+	_, accountErr := platform.Account(t.Context(), "anna@a.example")
+	_, startErr := platform.StartSignIn(t.Context(), "anna@a.example")
 	for _, err := range []error{accountsErr, accountErr, startErr} {
 		if sdk.OutcomeOf(err).Kind != sdk.Refused || !strings.Contains(fmt.Sprint(err), "not_success") {
 			t.Errorf("got %v, want refused with not_success", err)
@@ -118,17 +118,17 @@ func errorOfCheck(t *testing.T, env *testEnv) error {
 }
 
 func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
-	d := description()
-	if slices.Contains(d.Capabilities, sdk.CanDisconnect) || !slices.Contains(d.Capabilities, sdk.CanOAuth) || len(d.Needs) != 0 {
-		t.Errorf("the capabilities are %v and the needs %v, want sign-ins without needs and no disconnection", d.Capabilities, d.Needs)
+	declared := description()
+	if slices.Contains(declared.Capabilities, sdk.CanDisconnect) || !slices.Contains(declared.Capabilities, sdk.CanOAuth) || len(declared.Needs) != 0 {
+		t.Errorf("the capabilities are %v and the needs %v, want sign-ins without needs and no disconnection", declared.Capabilities, declared.Needs)
 	}
 	cost := map[string]int{}
-	for _, b := range d.Budgets {
-		if b.Key != "credential" || b.Window != time.Minute {
-			t.Errorf("the budget is %+v, want one of a credential per minute", b)
+	for _, budget := range declared.Budgets {
+		if budget.Key != "credential" || budget.Window != time.Minute {
+			t.Errorf("the budget is %+v, want one of a credential per minute", budget)
 		}
 		for _, operation := range []string{"check", "account", "accounts", "start_sign_in", "sign_in", "remove"} {
-			cost[fmt.Sprint(b.Limit, " ", operation)] = b.Cost(operation)
+			cost[fmt.Sprint(budget.Limit, " ", operation)] = budget.Cost(operation)
 		}
 	}
 	for name, want := range map[string]int{
@@ -185,8 +185,8 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 		"https://login.microsoftonline.com.evil.example/":                        false,
 	} {
 		env.Behave(jsonObject{"link_to": link})
-		s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
-		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
+		session, err := env.With(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
+		if (err == nil) != allowed || (session.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("the link %s: %v, want allowed: %v", link, err, allowed)
 		}
 	}

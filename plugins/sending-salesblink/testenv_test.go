@@ -34,11 +34,11 @@ func newTestEnv(t conformance.T) *testEnv {
 // the ids of the workspaces. The first workspace is the workspace of a new simulator.
 func (env *testEnv) createKey(name, role string, workspaces int) (ids []string) {
 	env.t.Helper()
-	list := []simulate.Workspace{}
+	reachable := []simulate.Workspace{}
 	for i := range workspaces {
 		ids = append(ids, fmt.Sprintf("5b1e0000-0000-4000-8000-%012x", i+1))
-		list = append(list, simulate.Workspace{ID: ids[i], Name: fmt.Sprint("Workspace ", i)})
+		reachable = append(reachable, simulate.Workspace{ID: ids[i], Name: fmt.Sprint("Workspace ", i)})
 	}
-	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": list, "role": role})
+	env.Send(http.MethodPut, "/keys/"+name, jsonObject{"workspaces": reachable, "role": role})
 	return ids
 }

@@ -19,16 +19,16 @@ var platformNow = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 // platformThatAnswers returns a platform whose server sends the same answer to every request.
 func platformThatAnswers(t *testing.T, header http.Header, status int, body string) *platform {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, values := range header {
 			w.Header()[name] = values
 		}
 		reply(w, status, body)
 	}))
-	t.Cleanup(s.Close)
+	t.Cleanup(server.Close)
 	state := newProcessState()
 	state.now = func() time.Time { return platformNow }
-	sendingPlatform, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
+	sendingPlatform, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": server.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func platformThatAnswers(t *testing.T, header http.Header, status int, body stri
 // TestErrorAnswersAreClassified covers the three error formats, and errors with status 200.
 func TestErrorAnswersAreClassified(t *testing.T) {
 	reset := http.Header{"X-Ratelimit-Reset": {strconv.FormatInt(platformNow.Add(20*time.Second).Unix(), 10)}}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name   string
 		header http.Header
 		status int
@@ -70,9 +70,9 @@ func TestErrorAnswersAreClassified(t *testing.T) {
 		{"null", nil, 200, `null`, sdk.Broken, "", 0},
 		{"an empty body", nil, 200, ``, sdk.Broken, "", 0},
 	} {
-		_, err := platformThatAnswers(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
-		if result := sdk.OutcomeOf(err); result.Kind != tt.want || result.Code.Name != tt.code || result.RetryAfter != tt.wait {
-			t.Errorf("%s: the outcome is %+v, want %s %s with a wait of %s", tt.name, result, tt.want, tt.code, tt.wait)
+		_, err := platformThatAnswers(t, tc.header, tc.status, tc.body).Accounts(t.Context(), "")
+		if result := sdk.OutcomeOf(err); result.Kind != tc.want || result.Code.Name != tc.code || result.RetryAfter != tc.wait {
+			t.Errorf("%s: the outcome is %+v, want %s %s with a wait of %s", tc.name, result, tc.want, tc.code, tc.wait)
 		}
 	}
 }

@@ -40,15 +40,15 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 
 	var requests atomic.Int64
 	hanging := make(chan struct{}, 10)
-	startServer := func(fn http.HandlerFunc) string {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	startServer := func(answer http.HandlerFunc) string {
+		span := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Get("api_key") == key {
 				requests.Add(1)
 			}
-			fn(w, r)
+			answer(w, r)
 		}))
-		t.Cleanup(s.Close)
-		return s.URL
+		t.Cleanup(span.Close)
+		return span.URL
 	}
 	for name, base := range map[string]string{
 		"connection refused": conformance.UnreachableURL(t),
@@ -78,23 +78,23 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 			t.Errorf("%s: the call succeeds, want an error", name)
 		}
 		texts := fmt.Sprintf("%v %+v %#v %+v", err, err, err, platform)
-		for next := err; next != nil; next = errors.Unwrap(next) {
-			texts += fmt.Sprintf("%T %+v", next, next)
+		for cause := err; cause != nil; cause = errors.Unwrap(cause) {
+			texts += fmt.Sprintf("%T %+v", cause, cause)
 		}
 		if strings.Contains(texts, key) {
 			t.Errorf("%s: the error or the platform shows the key", name)
 		}
 	}
-	n := requests.Load()
-	if n < 6 {
-		t.Fatalf("only %d requests had the key in the query, want at least 6", n)
+	received := requests.Load()
+	if received < 6 {
+		t.Fatalf("only %d requests had the key in the query, want at least 6", received)
 	}
-	if int64(len(spans.GetSpans())) < n {
-		t.Fatalf("%d spans, want at least one for each of the %d requests", len(spans.GetSpans()), n)
+	if int64(len(spans.GetSpans())) < received {
+		t.Fatalf("%d spans, want at least one for each of the %d requests", len(spans.GetSpans()), received)
 	}
 	var spanText []byte
-	for _, s := range spans.GetSpans() {
-		spanText = fmt.Appendf(spanText, "%s %+v %+v %+v", s.Name, s.Attributes, s.Events, s.Status)
+	for _, span := range spans.GetSpans() {
+		spanText = fmt.Appendf(spanText, "%s %+v %+v %+v", span.Name, span.Attributes, span.Events, span.Status)
 	}
 	if !bytes.Contains(spanText, []byte("127.0.0.1")) || bytes.Contains(spanText, []byte(key)) || bytes.Contains(spanText, []byte("anna")) {
 		t.Errorf("the spans contain the key or the mailbox, or not the host 127.0.0.1: %s", spanText)

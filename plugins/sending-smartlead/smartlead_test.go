@@ -41,22 +41,22 @@ func TestRetryAfterHoldsBackTheKey(t *testing.T) {
 // can read the user of the key only if there is an account.
 func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	env := newTestEnv(t)
-	check := func(configured, id, name string) {
+	requireWorkspace := func(configured, id, name string) {
 		t.Helper()
 		reach, err := env.platformFor(configured).Check(t.Context())
 		if want := (sdk.Workspace{ID: id, Name: name}); err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != want {
 			t.Errorf("workspace_id %q: %+v, %v, want %+v", configured, reach, err, want)
 		}
 	}
-	check("", "", "")
-	check("user:4001", "user:4001", "")
+	requireWorkspace("", "", "")
+	requireWorkspace("user:4001", "user:4001", "")
 	env.createConnected("anna@a.example")
-	check("", "user:4001", "")
-	check("user:4001", "user:4001", "")
-	check("user:1", "user:4001", "")
+	requireWorkspace("", "user:4001", "")
+	requireWorkspace("user:4001", "user:4001", "")
+	requireWorkspace("user:1", "user:4001", "")
 	env.Send(http.MethodPut, "/clients", []jsonObject{{"id": 7, "name": "Ann & Co"}})
 	env.Send(http.MethodPut, "/accounts/bob@a.example", jsonObject{"client_id": 7})
-	check("7", "7", "Ann & Co")
+	requireWorkspace("7", "7", "Ann & Co")
 	if _, err := env.platformFor("8").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an unknown client: %v, want invalid_request", err)
 	}
@@ -101,7 +101,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 		}
 		env.createConnected(addresses...)
 		platform := env.platformFor("")
-		first, err := platform.Accounts(t.Context(), "")
+		firstPage, err := platform.Accounts(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 		}
 		env.createConnected("new@a.example")
 		listedAddresses := map[string]bool{}
-		page := first
+		page := firstPage
 		for {
 			for _, a := range page.Accounts {
 				listedAddresses[a.Address] = true
@@ -147,12 +147,12 @@ func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 	}
 	env.createConnected(addresses...)
 	before := env.Calls.Load()
-	_, n, err := env.List(env.With())
+	_, pages, err := env.List(env.With())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if calls := env.Calls.Load() - before; n != 3 || calls != 3 {
-		t.Errorf("250 accounts are on %d pages in %d calls, want 3 in 3", n, calls)
+	if calls := env.Calls.Load() - before; pages != 3 || calls != 3 {
+		t.Errorf("250 accounts are on %d pages in %d calls, want 3 in 3", pages, calls)
 	}
 }
 
@@ -160,11 +160,11 @@ func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 // smallest plan.
 func TestBudgetsAreBelowTheSmallestPlan(t *testing.T) {
 	plan := map[time.Duration]int{time.Second: 10, time.Minute: 60, time.Hour: 1000}
-	for _, b := range description().Budgets {
-		if b.Key != "credential" || b.Limit >= plan[b.Window] {
-			t.Errorf("the budget %+v is not below the limit of %d calls", b, plan[b.Window])
+	for _, budget := range description().Budgets {
+		if budget.Key != "credential" || budget.Limit >= plan[budget.Window] {
+			t.Errorf("the budget %+v is not below the limit of %d calls", budget, plan[budget.Window])
 		}
-		delete(plan, b.Window)
+		delete(plan, budget.Window)
 	}
 	if len(plan) > 0 {
 		t.Errorf("no budget covers the limits %v", plan)

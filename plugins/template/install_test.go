@@ -48,7 +48,7 @@ func (f programFiles) ReadDir(name string) ([]fs.DirEntry, error) {
 
 // install adds a plugin to the catalog of a new plugin folder. It adds the plugin twice, and the
 // second call must change nothing.
-func install(t *testing.T, p plugin) (dir string, e pluginhost.CatalogEntry) {
+func install(t *testing.T, p plugin) (dir string, entry pluginhost.CatalogEntry) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
@@ -56,9 +56,9 @@ func install(t *testing.T, p plugin) (dir string, e pluginhost.CatalogEntry) {
 		if err != nil || change.Change != want {
 			t.Fatalf("Add returns the change %s, %v, want %s", change.Change, err, want)
 		}
-		e = change.CatalogEntry
+		entry = change.CatalogEntry
 	}
-	return dir, e
+	return dir, entry
 }
 
 // describe starts the plugin in a new host and returns the error of Host.Describe.
@@ -78,15 +78,15 @@ func describe(t *testing.T, dir, name string) error {
 // interpreter would prefer the file.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
 	eachTemplate(t, allKinds, func(t *testing.T, p plugin) {
-		dir, e := install(t, p)
-		if e.Name != "acme" || e.Kind != p.kind || e.File != p.kind+"-acme" {
-			t.Fatalf("the entry is %+v, want the %s plugin acme", e, p.kind)
+		dir, entry := install(t, p)
+		if entry.Name != "acme" || entry.Kind != p.kind || entry.File != p.kind+"-acme" {
+			t.Fatalf("the entry is %+v, want the %s plugin acme", entry, p.kind)
 		}
-		if err := describe(t, dir, e.Name); err != nil {
+		if err := describe(t, dir, entry.Name); err != nil {
 			t.Fatal(err)
 		}
-		folder := filepath.Join(dir, e.File)
-		for _, name := range append([]string{e.File}, p.files...) {
+		folder := filepath.Join(dir, entry.File)
+		for _, name := range append([]string{entry.File}, p.files...) {
 			name := firstFile(t, folder, name)
 			path := filepath.Join(folder, name)
 			content, err := os.ReadFile(path)
@@ -96,7 +96,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 			if err := os.WriteFile(path, append(slices.Clone(content), '\n'), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := describe(t, dir, e.Name); !errors.Is(err, verified.ErrChecksum) || !strings.Contains(err.Error(), name) {
+			if err := describe(t, dir, entry.Name); !errors.Is(err, verified.ErrChecksum) || !strings.Contains(err.Error(), name) {
 				t.Errorf("the file %s was changed: %v, want ErrChecksum with its name", name, err)
 			}
 			if err := os.WriteFile(path, content, 0o755); err != nil {
@@ -112,7 +112,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := describe(t, dir, e.Name); err != nil {
+		if err := describe(t, dir, entry.Name); err != nil {
 			t.Errorf("the plugin does not start after files were added: %v", err)
 		}
 	})
@@ -213,7 +213,7 @@ func replaceIn(t *testing.T, path, before, after string) {
 // that a person has changed.
 func TestSandboxRunsTheTemplate(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
-		dir, e := install(t, p)
+		dir, entry := install(t, p)
 		env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: dir})
 		if err != nil {
 			t.Fatal(err)
@@ -225,16 +225,16 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		})
 		control := httptest.NewServer(env.Control(sandbox.Services{WakeDueJobs: func(context.Context) error { return nil }}))
 		t.Cleanup(control.Close)
-		ask := func(method, path, body string) string { return askControl(t, method, control.URL+path, body) }
-		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"acme"}`)
-		ask(http.MethodPost, "/clock", `{"advance":"24h"}`)
+		askSandbox := func(method, path, body string) string { return askControl(t, method, control.URL+path, body) }
+		askSandbox(http.MethodPost, "/zones", `{"name":"customer.test","provider":"acme"}`)
+		askSandbox(http.MethodPost, "/clock", `{"advance":"24h"}`)
 
 		host, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: longTimeouts})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(host.Close)
-		provider := host.DNS(e.Name, func(context.Context) (wire.Connection, error) {
+		provider := host.DNS(entry.Name, func(context.Context) (wire.Connection, error) {
 			return wire.Connection{Settings: env.Settings()["acme"], Secrets: env.Secrets()["acme"]}, nil
 		})
 		zone, err := provider.Zone(t.Context(), "customer.test")
@@ -245,10 +245,10 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		if _, err := provider.Apply(t.Context(), zone, []dns.Change{{Before: dns.RRSet{Name: mx.Name, Type: mx.Type}, After: mx}}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := ask(http.MethodGet, "/zones/customer.test/records", ""), `[{"type":"MX","name":"customer.test","content":"mail.customer.test","ttl":300,"priority":10}]`; got != want {
+		if got, want := askSandbox(http.MethodGet, "/zones/customer.test/records", ""), `[{"type":"MX","name":"customer.test","content":"mail.customer.test","ttl":300,"priority":10}]`; got != want {
 			t.Errorf("the sandbox serves %s, want %s", got, want)
 		}
-		ask(http.MethodPut, "/zones/customer.test/records", `[{"type":"TXT","name":"customer.test","content":"by hand é","ttl":60}]`)
+		askSandbox(http.MethodPut, "/zones/customer.test/records", `[{"type":"TXT","name":"customer.test","content":"by hand é","ttl":60}]`)
 		sets, err := provider.Records(t.Context(), zone)
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 		if diff := cmp.Diff([]dns.RRSet{{Name: "customer.test", Type: dns.TXT, TTL: 60, Values: []string{"by hand é"}}}, sets); diff != "" {
 			t.Errorf("records (-want +got):\n%s", diff)
 		}
-		ask(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":600,"times":1}`)
+		askSandbox(http.MethodPost, "/faults", `{"provider":"acme","kind":"status","status":503,"retry_after":600,"times":1}`)
 		var result *outcome.Error
 		if _, err := provider.Check(t.Context()); !errors.As(err, &result) || result.Kind != outcome.Down || result.RetryAfter != 10*time.Minute {
 			t.Errorf("with a planned 503: %v, want down for 10 minutes", err)
@@ -265,10 +265,10 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 			t.Errorf("before the Retry-After has passed: %v, want throttled", err)
 		}
 		var calls []simulate.Entry
-		if err := json.Unmarshal([]byte(ask(http.MethodGet, "/calls?provider=acme", "")), &calls); err != nil {
+		if err := json.Unmarshal([]byte(askSandbox(http.MethodGet, "/calls?provider=acme", "")), &calls); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(calls); n != 5 || calls[n-1].Path != "/v1/zones" || calls[n-1].Status != http.StatusServiceUnavailable || time.Until(calls[n-1].At) < 23*time.Hour {
+		if last := len(calls); last != 5 || calls[last-1].Path != "/v1/zones" || calls[last-1].Status != http.StatusServiceUnavailable || time.Until(calls[last-1].At) < 23*time.Hour {
 			t.Errorf("the calls are %+v, want five, the last one a 503 of /v1/zones at the advanced clock", calls)
 		}
 	})

@@ -75,16 +75,16 @@ func read(t *testing.T, p Plugin, name string) string {
 // folder of tenantry a plugin uses.
 func TestPluginRequiresAReleaseOrASourceFolder(t *testing.T) {
 	p := write(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
-	mod, main := read(t, p, "go.mod"), read(t, p, "main.go")
-	if !strings.HasPrefix(mod, "module git.acme.example/plugins/dns\n") || !strings.Contains(mod, SDKModule+" v1.2.3\n") || strings.Contains(mod, "replace") {
-		t.Errorf("go.mod lacks the module path or the release 1.2.3, or has a replacement:\n%s", mod)
+	goMod, main := read(t, p, "go.mod"), read(t, p, "main.go")
+	if !strings.HasPrefix(goMod, "module git.acme.example/plugins/dns\n") || !strings.Contains(goMod, SDKModule+" v1.2.3\n") || strings.Contains(goMod, "replace") {
+		t.Errorf("go.mod lacks the module path or the release 1.2.3, or has a replacement:\n%s", goMod)
 	}
 	if !strings.Contains(main, `"git.acme.example/plugins/dns/simulator"`) {
 		t.Errorf("main.go does not import the simulator of its module:\n%s", main)
 	}
-	mod = read(t, write(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
-	if !strings.HasPrefix(mod, "module dns-acme\n") || !strings.HasSuffix(mod, "\nreplace "+SDKModule+" => /src/tenantry\n") {
-		t.Errorf("go.mod lacks the default module path or the source folder:\n%s", mod)
+	goMod = read(t, write(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
+	if !strings.HasPrefix(goMod, "module dns-acme\n") || !strings.HasSuffix(goMod, "\nreplace "+SDKModule+" => /src/tenantry\n") {
+		t.Errorf("go.mod lacks the default module path or the source folder:\n%s", goMod)
 	}
 }
 

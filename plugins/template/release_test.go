@@ -50,14 +50,14 @@ func writeModuleProxy(t *testing.T, version string) string {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	mod, err := os.ReadFile(filepath.Join(repository, "go.mod"))
+	goMod, err := os.ReadFile(filepath.Join(repository, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{
-		"list": version + "\n", version + ".info": `{"Version":"` + version + `"}`, version + ".mod": string(mod),
+	for name, source := range map[string]string{
+		"list": version + "\n", version + ".info": `{"Version":"` + version + `"}`, version + ".mod": string(goMod),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,18 +67,18 @@ func writeModuleProxy(t *testing.T, version string) string {
 	}
 	defer func() { _ = archive.Close() }()
 	files := strings.Fields(runCommand(t, repository, nil, "git", "ls-files", "-co", "--exclude-standard", "*.go", "*.html", "*.txt", "go.mod", "*/go.mod"))
-	var nested []string // folders of the modules inside this repository
+	var moduleFolders []string // folders of the modules inside this repository
 	for _, name := range files {
 		if path.Base(name) == "go.mod" && name != "go.mod" {
-			nested = append(nested, path.Dir(name)+"/")
+			moduleFolders = append(moduleFolders, path.Dir(name)+"/")
 		}
 	}
 	zipWriter := zip.NewWriter(archive)
 	for _, name := range files {
-		if slices.ContainsFunc(nested, func(other string) bool { return strings.HasPrefix(name, other) }) {
+		if slices.ContainsFunc(moduleFolders, func(moduleFolder string) bool { return strings.HasPrefix(name, moduleFolder) }) {
 			continue
 		}
-		content, err := os.Open(filepath.Join(repository, filepath.FromSlash(name)))
+		source, err := os.Open(filepath.Join(repository, filepath.FromSlash(name)))
 		if os.IsNotExist(err) { // the file was deleted and the deletion is not committed
 			continue
 		}
@@ -87,9 +87,9 @@ func writeModuleProxy(t *testing.T, version string) string {
 		}
 		entry, err := zipWriter.Create(SDKModule + "@" + version + "/" + name)
 		if err == nil {
-			_, err = io.Copy(entry, content)
+			_, err = io.Copy(entry, source)
 		}
-		_ = content.Close()
+		_ = source.Close()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -274,13 +274,13 @@ func TestPluginNamesItsProtocolVersion(t *testing.T) {
 func TestHealthCheckAnswersDuringManyCalls(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		var requests atomic.Int64
-		end := make(chan struct{})
+		release := make(chan struct{})
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			requests.Add(1)
-			<-end
+			<-release
 		}))
 		defer server.Close()
-		defer close(end)
+		defer close(release)
 		process := conformance.Binary{Path: p.entry}.Start(t)
 		provider := conformance.Provider(process, sdk.Connection{
 			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("k")},

@@ -30,23 +30,23 @@ func (r *failureRecorder) stop() {
 
 // checkFails runs a check with a failureRecorder and reports whether the check failed.
 func checkFails(t *testing.T, run func(T)) bool {
-	r := &failureRecorder{T: t}
+	recorder := &failureRecorder{T: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		run(r)
+		run(recorder)
 	}()
 	<-done
-	return r.failed
+	return recorder.failed
 }
 
 // requireDetected fails the test if all checks pass. open returns a new environment that breaks a
 // promise.
 func requireDetected[E any](t *testing.T, checks []Check[E], open func() E) {
 	t.Helper()
-	for _, c := range checks {
+	for _, check := range checks {
 		env := open()
-		if checkFails(t, func(t T) { c.Run(t, env) }) {
+		if checkFails(t, func(t T) { check.Run(t, env) }) {
 			return
 		}
 	}

@@ -67,7 +67,7 @@ var traceChecks = []mailCheck{
 			t.Fatalf("the trace shows %+v, want a message between %s and %s", sent, began, now)
 		}
 		at := sent[0].At
-		for name, tt := range map[string]struct {
+		for name, tc := range map[string]struct {
 			from, to time.Time
 			want     int
 		}{
@@ -75,10 +75,10 @@ var traceChecks = []mailCheck{
 			"at the end of the span":       {at.Add(-time.Hour), at, 0},
 			"before the span":              {at.Add(time.Millisecond), at.Add(time.Hour), 0},
 		} {
-			page, err := s.client.Sent(callContext(t), s.traceQuery(tt.from, tt.to))
+			page, err := s.client.Sent(callContext(t), s.traceQuery(tc.from, tc.to))
 			must(t, "sent", err)
-			if got := countBySender(page.Sent)[s.mailboxes[0]]; got != tt.want {
-				t.Fatalf("%s: %d messages, want %d", name, got, tt.want)
+			if got := countBySender(page.Sent)[s.mailboxes[0]]; got != tc.want {
+				t.Fatalf("%s: %d messages, want %d", name, got, tc.want)
 			}
 		}
 	}},

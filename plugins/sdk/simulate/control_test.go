@@ -17,14 +17,14 @@ import (
 // TestChangeReportsErrors checks an invalid body and a failing disk.
 func TestChangeReportsErrors(t *testing.T) {
 	dir := t.TempDir()
-	f, err := simulate.OpenFile(filepath.Join(dir, "book.json"), book{})
+	file, err := simulate.OpenFile(filepath.Join(dir, "book.json"), book{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	statusOf := func(body string) int {
 		var in book
 		answer := httptest.NewRecorder()
-		simulate.Change(answer, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), f, &in, func(b *book) { *b = in })
+		simulate.Change(answer, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), file, &in, func(b *book) { *b = in })
 		return answer.Code
 	}
 	if unknownMember, validBody := statusOf(`{"pages":7}`), statusOf(`{"title":"One"}`); unknownMember != http.StatusBadRequest || validBody != http.StatusOK {

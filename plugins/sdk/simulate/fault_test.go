@@ -121,7 +121,7 @@ func (s *testSimulator) journal() []simulate.Entry {
 
 func TestFaultsAffectMatchingCalls(t *testing.T) {
 	const status = `{"kind":"status","status":503,"times":1`
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name     string
 		faults   []string
 		calls    [][2]string // method and path, with the body "buy"
@@ -156,18 +156,18 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 		{"the older of two due faults comes first", []string{status + `}`, `{"kind":"status","status":429,"times":1}`},
 			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			s := startSimulator(t, t.TempDir())
-			for _, f := range tt.faults {
-				s.planFault(f)
+			for _, fault := range tc.faults {
+				s.planFault(fault)
 			}
-			for i, c := range tt.calls {
-				if got, _ := s.call(c[0], c[1], "buy"); got != tt.want[i] {
-					t.Errorf("call %d %v: %d, want %d", i, c, got, tt.want[i])
+			for i, call := range tc.calls {
+				if got, _ := s.call(call[0], call[1], "buy"); got != tc.want[i] {
+					t.Errorf("call %d %v: %d, want %d", i, call, got, tc.want[i])
 				}
 			}
-			if s.provider.executed() != tt.executed {
-				t.Errorf("%d requests were executed, want %d", s.provider.executed(), tt.executed)
+			if s.provider.executed() != tc.executed {
+				t.Errorf("%d requests were executed, want %d", s.provider.executed(), tc.executed)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestFaultsCanBeDeleted(t *testing.T) {
 }
 
 func TestControlRefusesInvalidCalls(t *testing.T) {
-	for _, tt := range []struct{ name, path, body string }{
+	for _, tc := range []struct{ name, path, body string }{
 		{"no JSON", "faults", `{`},
 		{"two values", "faults", `{"kind":"drop_after","times":1}{}`},
 		{"unknown member", "faults", `{"kind":"drop_after","times":1,"often":2}`},
@@ -243,9 +243,9 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"no duration", "clock", `{"advance":"tomorrow"}`},
 		{"no time", "clock", `{"now":"soon"}`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			s := startSimulator(t, t.TempDir())
-			status, body := s.call("POST", "/_control/"+tt.path, tt.body)
+			status, body := s.call("POST", "/_control/"+tc.path, tc.body)
 			if status != http.StatusBadRequest || !strings.HasPrefix(body, `{"error":"`) {
 				t.Errorf("the answer is %d %s, want 400 with an error", status, body)
 			}
@@ -292,7 +292,7 @@ func TestPlannedFaultsSurviveARestart(t *testing.T) {
 }
 
 func TestFaultsCanReplaceTheAnswer(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		fault, body      string
 		status, executed int
 	}{
@@ -303,9 +303,9 @@ func TestFaultsCanReplaceTheAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startSimulator(t, t.TempDir())
-			s.planFault(tt.fault)
-			if status, body := s.call("POST", "/bread", "breads"); status != tt.status || body != tt.body || s.provider.executed() != tt.executed {
-				t.Errorf("%d %q after %d executions, want %d %q after %d", status, body, s.provider.executed(), tt.status, tt.body, tt.executed)
+			s.planFault(tc.fault)
+			if status, body := s.call("POST", "/bread", "breads"); status != tc.status || body != tc.body || s.provider.executed() != tc.executed {
+				t.Errorf("%d %q after %d executions, want %d %q after %d", status, body, s.provider.executed(), tc.status, tc.body, tc.executed)
 			}
 			if status, _ := s.call("POST", "/bread", "breads"); status != http.StatusCreated {
 				t.Errorf("the next call answers %d, want 201", status)

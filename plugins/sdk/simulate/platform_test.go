@@ -73,15 +73,15 @@ func newLibrary(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 // of the answer.
 func openLibrary(t *testing.T, dir string, rates ...simulate.Rate) func(call, body string) (int, string, http.Header) {
 	t.Helper()
-	h, _, err := newLibrary(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
+	handler, _, err := newLibrary(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return func(call, body string) (int, string, http.Header) {
 		method, path, _ := strings.Cut(call, " ")
-		out := httptest.NewRecorder()
-		h.ServeHTTP(out, httptest.NewRequest(method, path, strings.NewReader(body)))
-		return out.Code, strings.TrimSpace(out.Body.String()), out.Header()
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
+		return answer.Code, strings.TrimSpace(answer.Body.String()), answer.Header()
 	}
 }
 
@@ -91,7 +91,7 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 	dir := t.TempDir()
 	call := openLibrary(t, dir)
 	call("PUT /_control/accounts/a", `{}`)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		call, answer, name string
 		status             int
 		write              bool
@@ -104,10 +104,10 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 		{"DELETE /v1/books/A?key=reader", "true", "remove", 200, true},
 	} {
 		call("DELETE /_control/calls", "")
-		status, answer, _ := call(tt.call, "")
+		status, answer, _ := call(tc.call, "")
 		_, journal, _ := call("GET /_control/calls", "")
-		if status != tt.status || answer != tt.answer || !strings.Contains(journal, `"operation":"`+tt.name+`"`) || strings.Contains(journal, `"write":true`) != tt.write {
-			t.Errorf("%s: %d %s, want %d %s; the journal is %s, want operation %q and write %v", tt.call, status, answer, tt.status, tt.answer, journal, tt.name, tt.write)
+		if status != tc.status || answer != tc.answer || !strings.Contains(journal, `"operation":"`+tc.name+`"`) || strings.Contains(journal, `"write":true`) != tc.write {
+			t.Errorf("%s: %d %s, want %d %s; the journal is %s, want operation %q and write %v", tc.call, status, answer, tc.status, tc.answer, journal, tc.name, tc.write)
 		}
 	}
 	call("POST /_control/faults", `{"kind":"status","status":429,"retry_after":7,"times":1,"operation":"list"}`)
@@ -125,7 +125,7 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	dir := t.TempDir()
 	call := openLibrary(t, dir)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		call, body string
 		status     int
 		accounts   string
@@ -139,9 +139,9 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 		{"PUT /_control/accounts/c", `{"library":2}`, 200, `[{"library":2,"title":"C","tags":null,"changes":0}]`},
 		{"PUT /_control/accounts/c", `{}`, 200, `[{"library":2,"title":"C","tags":null,"changes":1}]`},
 	} {
-		status, _, _ := call(tt.call, tt.body)
-		if _, accounts, _ := call("GET /_control/accounts", ""); status != tt.status || accounts != tt.accounts {
-			t.Errorf("%s %s: %d, want %d; the accounts are %s, want %s", tt.call, tt.body, status, tt.status, accounts, tt.accounts)
+		status, _, _ := call(tc.call, tc.body)
+		if _, accounts, _ := call("GET /_control/accounts", ""); status != tc.status || accounts != tc.accounts {
+			t.Errorf("%s %s: %d, want %d; the accounts are %s, want %s", tc.call, tc.body, status, tc.status, accounts, tc.accounts)
 		}
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -156,7 +156,7 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 // in the header Retry-After.
 func TestRatesSlideOrAreFixed(t *testing.T) {
 	slides, fixed := simulate.Rate{Calls: 2, Window: time.Minute}, simulate.Rate{Calls: 2, Window: time.Minute, Fixed: true}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		rates        []simulate.Rate
 		after, waits []int
 	}{
@@ -172,12 +172,12 @@ func TestRatesSlideOrAreFixed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				call := openLibrary(t, t.TempDir(), tt.rates...)
-				for i, after := range tt.after {
+				call := openLibrary(t, t.TempDir(), tc.rates...)
+				for i, after := range tc.after {
 					time.Sleep(time.Duration(after) * time.Second)
 					_, _, header := call("GET /v1/books?key=reader", "")
-					if wait, _ := strconv.Atoi(header.Get("Retry-After")); wait != tt.waits[i] {
-						t.Errorf("call %d: wait %d seconds, want %d", i, wait, tt.waits[i])
+					if wait, _ := strconv.Atoi(header.Get("Retry-After")); wait != tc.waits[i] {
+						t.Errorf("call %d: wait %d seconds, want %d", i, wait, tc.waits[i])
 					}
 				}
 			})

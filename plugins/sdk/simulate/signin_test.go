@@ -63,7 +63,7 @@ func newSignInFixture(t *testing.T) signInFixture {
 	}
 	return signInFixture{simulate.SignInLinks[memberState]{
 		Platform: "Example", Path: signInPath, Kit: kit, File: file, Attach: (*memberState).attach,
-		Started: func(m *memberState) map[string]*simulate.SignIn { return m.Links },
+		Started: func(state *memberState) map[string]*simulate.SignIn { return state.Links },
 	}, t}
 }
 
@@ -196,15 +196,15 @@ func TestConnectPageConnectsAfterAccept(t *testing.T) {
 	if status, text := visit(page, "/connect?username=anna@a.example", "", ""); status != http.StatusOK || !strings.Contains(text, `value="anna@a.example"`) {
 		t.Errorf("the page is %d %s, want 200 with the address of the link", status, text)
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		username, decision string
 		status             int
 	}{
 		{"anna@a.example", "deny", http.StatusOK}, {"nobody", "accept", http.StatusBadRequest}, {"bob@a.example", "accept", http.StatusOK},
 		{"broken@a.example", "accept", http.StatusInternalServerError},
 	} {
-		if status, text := visit(page, "/connect", tt.username, tt.decision); status != tt.status {
-			t.Errorf("%s, %s: %d %s, want %d", tt.username, tt.decision, status, text, tt.status)
+		if status, text := visit(page, "/connect", tc.username, tc.decision); status != tc.status {
+			t.Errorf("%s, %s: %d %s, want %d", tc.username, tc.decision, status, text, tc.status)
 		}
 	}
 	if !slices.Equal(connected, []string{"bob@a.example"}) {

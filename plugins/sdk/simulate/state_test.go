@@ -75,8 +75,8 @@ func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
 		s.call("POST", "/after", "")
 		<-answered
 		want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
-		for _, j := range []*testSimulator{s, newSimulator(t, dir)} {
-			if diff := cmp.Diff(want, j.journal(), ignoreTime); diff != "" {
+		for _, simulator := range []*testSimulator{s, newSimulator(t, dir)} {
+			if diff := cmp.Diff(want, simulator.journal(), ignoreTime); diff != "" {
 				t.Fatalf("the journal (-want +got):\n%s", diff)
 			}
 		}
@@ -86,11 +86,11 @@ func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
 func TestFileKeepsChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	type state struct{ Name string }
-	f, err := simulate.OpenFile(path, state{"fresh"})
+	file, err := simulate.OpenFile(path, state{"fresh"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Do(func(s *state) { s.Name = "changed" }); err != nil {
+	if err := file.Do(func(s *state) { s.Name = "changed" }); err != nil {
 		t.Fatal(err)
 	}
 	reopened, err := simulate.OpenFile(path, state{"fresh"})
@@ -116,17 +116,17 @@ func TestFileForgetsAChangeThatIsNotSaved(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f, err := simulate.OpenFile(filepath.Join(folder, "state.json"), state{"saved"})
+	file, err := simulate.OpenFile(filepath.Join(folder, "state.json"), state{"saved"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Do(func(s *state) { s.Name = "lost" }); err == nil || !strings.Contains(err.Error(), "save state") {
+	if err := file.Do(func(s *state) { s.Name = "lost" }); err == nil || !strings.Contains(err.Error(), "save state") {
 		t.Errorf("got %v, want a failure to save the state", err)
 	}
-	f.View(func(s *state) {
+	file.View(func(s *state) {
 		if s.Name != "saved" {
 			t.Errorf("the value is %q, want saved", s.Name)
 		}

@@ -16,7 +16,7 @@ func TestCallsInsideAWaitAreViolations(t *testing.T) {
 	w.observe("b", 429, http.Header{}, start)
 	w.observe("b", 500, http.Header{"Retry-After": {"10"}}, start)
 	w.observe("", 429, http.Header{"Retry-After": {"10"}}, start)
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		scope string
 		after time.Duration
 		want  string
@@ -24,8 +24,8 @@ func TestCallsInsideAWaitAreViolations(t *testing.T) {
 		{"a", 0, ""}, {"a", gracePeriod, ""}, {"a", gracePeriod + 1, IgnoredRetryAfter}, {"a", 10*time.Second - 1, IgnoredRetryAfter},
 		{"a", 10 * time.Second, ""}, {"b", time.Second, ""}, {"", time.Second, ""},
 	} {
-		if got := w.violation(tt.scope, start.Add(tt.after)); got != tt.want {
-			t.Errorf("scope %q after %s: %q, want %q", tt.scope, tt.after, got, tt.want)
+		if got := w.violation(tc.scope, start.Add(tc.after)); got != tc.want {
+			t.Errorf("scope %q after %s: %q, want %q", tc.scope, tc.after, got, tc.want)
 		}
 	}
 }

@@ -19,11 +19,11 @@ func openZones(t *testing.T, o Options) *Zones {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := OpenZones(kit)
+	zones, err := OpenZones(kit)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return z
+	return zones
 }
 
 // TestZonesSurviveARestart creates and edits a zone outside a sandbox. It reads the zone after a
@@ -70,18 +70,18 @@ func TestZonesAreKeptInTheSandbox(t *testing.T) {
 		_, _ = w.Write([]byte(body))
 	}))
 	defer sandbox.Close()
-	z := openZones(t, Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), World: sandbox.URL})
-	if zone, err := z.Get(t.Context(), "ONE.test"); err != nil || zone.Version != 7 || requested != "GET /zones?name=one.test&provider=acme" {
+	zones := openZones(t, Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), World: sandbox.URL})
+	if zone, err := zones.Get(t.Context(), "ONE.test"); err != nil || zone.Version != 7 || requested != "GET /zones?name=one.test&provider=acme" {
 		t.Errorf("got %v, %v after %s, want version 7", zone, err, requested)
 	}
 	for code, want := range map[int]error{http.StatusNotFound: ErrNoZone, http.StatusConflict: ErrZoneChanged, http.StatusBadRequest: InvalidRecords("no such type")} {
 		status, body = code, `{"error":"no such type"}`
-		if err := z.Edit(t.Context(), "one.test", 7, nil); !errors.Is(err, want) || requested != "PUT /zones/one.test" {
+		if err := zones.Edit(t.Context(), "one.test", 7, nil); !errors.Is(err, want) || requested != "PUT /zones/one.test" {
 			t.Errorf("status %d: got %v, want %v, after %s", code, err, want, requested)
 		}
 	}
 	created := httptest.NewRecorder()
-	z.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/two.test", nil))
+	zones.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/two.test", nil))
 	if created.Code != http.StatusBadRequest {
 		t.Errorf("creating a zone in a sandbox: %d, want 400", created.Code)
 	}

@@ -28,14 +28,14 @@ type client struct {
 
 func openSimulator(t *testing.T, dir string) client {
 	t.Helper()
-	var inner http.Handler
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
-	t.Cleanup(s.Close)
+	var simulator http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { simulator.ServeHTTP(w, r) }))
+	t.Cleanup(server.Close)
 	var err error
-	if inner, _, err = New(simulate.Options{URL: s.URL, DataDir: dir, Log: io.Discard}); err != nil {
+	if simulator, _, err = New(simulate.Options{URL: server.URL, DataDir: dir, Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
-	return client{t: t, url: s.URL, token: Token}
+	return client{t: t, url: server.URL, token: Token}
 }
 
 var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -76,13 +76,13 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 	if status, _, doc := sim.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
 		t.Errorf("the owner of a valid token: %d %v, want 200 and the workspace Simulated", status, doc)
 	}
-	other := sim
-	other.token = "9|guessed"
-	if status, _, doc := other.call("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
+	withGuessedToken := sim
+	withGuessedToken.token = "9|guessed"
+	if status, _, doc := withGuessedToken.call("GET", "/api/users", nil); status != 401 || doc["message"] != "Unauthenticated." {
 		t.Errorf("a guessed token: %d %v, want 401", status, doc)
 	}
-	other.asBrowser = true
-	if status, h, _ := other.call("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
+	withGuessedToken.asBrowser = true
+	if status, h, _ := withGuessedToken.call("GET", "/api/users", nil); status != 302 || h.Get("Location") != "/login" {
 		t.Errorf("a guessed token of a browser: %d %v, want 302 to /login", status, h)
 	}
 	sim.control("PUT", "/tokens", map[string]any{"token": Token, "revoked": true})
@@ -97,27 +97,27 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 	sim.control("PUT", "/accounts/anna@a.example", map[string]any{})
 	sim.control("PUT", "/tokens", map[string]any{"token": "1|a", "type": "super-admin"})
 	sim.control("PUT", "/tokens", map[string]any{"token": "2|b", "type": "super-admin"})
-	client1, client2 := sim, sim
-	client1.token, client2.token = "1|a", "2|b"
-	count := func(s client, path string) int {
-		_, _, doc := s.call("GET", path, nil)
+	selectingAdmin, otherAdmin := sim, sim
+	selectingAdmin.token, otherAdmin.token = "1|a", "2|b"
+	count := func(sender client, path string) int {
+		_, _, doc := sender.call("GET", path, nil)
 		return len(doc["data"].([]any))
 	}
-	if count(sim, "/api/workspaces/v1.1") != 1 || count(client1, "/api/workspaces/v1.1") != 2 || count(client2, "/api/sender-emails") != 1 {
+	if count(sim, "/api/workspaces/v1.1") != 1 || count(selectingAdmin, "/api/workspaces/v1.1") != 2 || count(otherAdmin, "/api/sender-emails") != 1 {
 		t.Error("a token sees the wrong workspaces or accounts")
 	}
 	if status, _, _ := sim.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
 		t.Errorf("an api-user selects a workspace: %d, want 403", status)
 	}
 	for _, body := range []map[string]int{{}, {"team_id": 9}} {
-		if status, _, doc := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", body); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
+		if status, _, doc := selectingAdmin.call("POST", "/api/workspaces/v1.1/switch-workspace", body); status != 422 || doc["errors"].(map[string]any)["team_id"] == nil {
 			t.Errorf("selecting the workspace %v: %d %v, want 422", body, status, doc)
 		}
 	}
-	if status, _, _ := client1.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
+	if status, _, _ := selectingAdmin.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 200 {
 		t.Errorf("a super-admin selects a workspace: %d, want 200", status)
 	}
-	if count(client2, "/api/sender-emails") != 0 || count(sim, "/api/sender-emails") != 1 {
+	if count(otherAdmin, "/api/sender-emails") != 0 || count(sim, "/api/sender-emails") != 1 {
 		t.Error("the other super-admin did not switch, or the api-user did")
 	}
 	if status, _, _ := sim.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
@@ -182,18 +182,18 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 // simulated clock moves back.
 func TestCallsPerMinuteAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
+		handler, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
 		call := func() *httptest.ResponseRecorder {
 			recorder := httptest.NewRecorder()
-			h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/api/users", nil))
+			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/api/users", nil))
 			return recorder
 		}
 		moveClock := func(duration string) {
 			body := strings.NewReader(`{"advance":"` + duration + `"}`)
-			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/_control/clock", body))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/_control/clock", body))
 		}
 		moveClock("24h")
 		for range rate.Calls {

@@ -19,11 +19,11 @@ import (
 // startSimulator returns a simulator with its state in dir.
 func startSimulator(t *testing.T, dir string) http.Handler {
 	t.Helper()
-	h, _, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
+	handler, _, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return handler
 }
 
 // request makes a request and decodes the answer. For an HTML page the decoded answer is empty.
@@ -43,7 +43,7 @@ const bearer = "Bearer " + simulator.Key
 
 func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 	handler := startSimulator(t, t.TempDir())
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		method, path string
 		header       []string
 		status       int
@@ -58,9 +58,9 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 		"no such path":       {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, answer := request(handler, tt.method, tt.path, "", tt.header...)
-			if status != tt.status || answer["statusCode"] != float64(tt.status) || answer["error"] != http.StatusText(tt.status) || !strings.Contains(fmt.Sprint(answer["message"]), tt.message) {
-				t.Errorf("the answer is %d %v, want the envelope of %d with %q", status, answer, tt.status, tt.message)
+			status, answer := request(handler, tc.method, tc.path, "", tc.header...)
+			if status != tc.status || answer["statusCode"] != float64(tc.status) || answer["error"] != http.StatusText(tc.status) || !strings.Contains(fmt.Sprint(answer["message"]), tc.message) {
+				t.Errorf("the answer is %d %v, want the envelope of %d with %q", status, answer, tc.status, tc.message)
 			}
 		})
 	}

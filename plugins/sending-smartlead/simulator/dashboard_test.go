@@ -67,8 +67,8 @@ func TestPlannedFaultsHaveSmartleadsErrorFormats(t *testing.T) {
 		}
 	}
 	planFault(429, 7)
-	if _, h, _ := sim.api("GET", "/email-accounts", nil); h.Get("Retry-After") != "7" {
-		t.Errorf("Retry-After is %q, want 7", h.Get("Retry-After"))
+	if _, headers, _ := sim.api("GET", "/email-accounts", nil); headers.Get("Retry-After") != "7" {
+		t.Errorf("Retry-After is %q, want 7", headers.Get("Retry-After"))
 	}
 	sim.call("PUT", "/_control/quirks", map[string]any{"error_on_success": true})
 	if status, _, doc := sim.api("GET", "/email-accounts", nil); status != 200 || doc.(map[string]any)["success"] != false {

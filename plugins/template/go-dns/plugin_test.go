@@ -56,7 +56,7 @@ func TestApplyKeepsATTLOf0(t *testing.T) {
 
 // TestFailuresHaveTheRightOutcome checks the outcome for several failures of the provider.
 func TestFailuresHaveTheRightOutcome(t *testing.T) {
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		fault simulate.Fault
 		want  sdk.Outcome
 	}{
@@ -78,11 +78,11 @@ func TestFailuresHaveTheRightOutcome(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tt.fault.Times = 10 // more than once, because net/http repeats a GET request after a lost connection
-			env.Control(t, http.MethodPost, "/faults", tt.fault, nil)
+			tc.fault.Times = 10 // more than once, because net/http repeats a GET request after a lost connection
+			env.Control(t, http.MethodPost, "/faults", tc.fault, nil)
 			_, err = provider.Records(t.Context(), zoneInfo)
-			if got := sdk.OutcomeOf(err); got.Kind != tt.want.Kind || got.RetryAfter.Round(time.Second) != tt.want.RetryAfter {
-				t.Fatalf("got %+v, want %+v", got, tt.want)
+			if got := sdk.OutcomeOf(err); got.Kind != tc.want.Kind || got.RetryAfter.Round(time.Second) != tc.want.RetryAfter {
+				t.Fatalf("got %+v, want %+v", got, tc.want)
 			}
 		})
 	}

@@ -35,12 +35,12 @@ func TestRetryAfterHoldsBackTheKey(t *testing.T) { conformance.RetryAfter(t, sim
 // TestAccountOnASecondPageIsFound searches for an address that is a part of 100 other addresses,
 // which fill the first page.
 func TestAccountOnASecondPageIsFound(t *testing.T) {
-	s := conformance.SimulateSending(t, simulator.New, plugin().Sending)
+	env := conformance.SimulateSending(t, simulator.New, plugin().Sending)
 	for n := range 100 {
-		s.Put(fmt.Sprintf("n%d-ann@a.test", n), map[string]any{})
+		env.Put(fmt.Sprintf("n%d-ann@a.test", n), map[string]any{})
 	}
-	s.Put("ann@a.test", map[string]any{})
-	if found, err := s.With().Account(t.Context(), "ann@a.test"); err != nil || found.Address != "ann@a.test" {
+	env.Put("ann@a.test", map[string]any{})
+	if found, err := env.With().Account(t.Context(), "ann@a.test"); err != nil || found.Address != "ann@a.test" {
 		t.Errorf("Account: %+v, %v, want ann@a.test", found, err)
 	}
 }
