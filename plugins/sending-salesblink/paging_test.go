@@ -77,7 +77,7 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		secondPage []sdk.Account
-		means  string
+		means      string
 	}{
 		"unchanged, by offset": {page(1, 101), skipIsOffset}, "unchanged, by page": {page(100, 200), skipIsPage},
 		"three removed, by offset": {page(4, 104), skipIsOffset}, "two added, by page": {page(98, 198), skipIsPage},

@@ -86,7 +86,7 @@ var (
 )
 
 // write writes the plugin "acme", with its packages and its manifest.
-func write(t *testing.T, kind, languageName string, l language) plugin {
+func write(t *testing.T, kind, languageName string, properties language) plugin {
 	t.Helper()
 	written, err := template.New(template.Options{Kind: kind, Name: "acme", Language: languageName, Parent: t.TempDir()})
 	if err != nil {
@@ -97,7 +97,7 @@ func write(t *testing.T, kind, languageName string, l language) plugin {
 			t.Fatal(err)
 		}
 	}
-	p := plugin{kind: kind, folder: languageName + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: l}
+	p := plugin{kind: kind, folder: languageName + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: properties}
 	// The last command is tenantry plugin manifest PROGRAM FILE...
 	for _, pattern := range strings.Fields(written.Build[len(written.Build)-1])[4:] {
 		found, err := filepath.Glob(filepath.Join(written.Folder, pattern))

@@ -85,16 +85,16 @@ var mailServerChecks = []mailCheck{
 	{"mail/signing/created-once", "signing is created once and returns two CNAMEs", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
-		first, err := client.EnsureSigning(callContext(t), name)
+		created, err := client.EnsureSigning(callContext(t), name)
 		must(t, "ensure", err)
-		second, err := client.EnsureSigning(callContext(t), name)
+		repeated, err := client.EnsureSigning(callContext(t), name)
 		must(t, "ensure again", err)
 		read, err := client.Signing(callContext(t), name)
 		must(t, "signing", err)
-		if first != second || first != read || first.Enabled {
-			t.Fatalf("got %+v, then %+v, and read %+v, want one configuration that is not enabled", first, second, read)
+		if created != repeated || created != read || created.Enabled {
+			t.Fatalf("got %+v, then %+v, and read %+v, want one configuration that is not enabled", created, repeated, read)
 		}
-		for label, r := range map[string]dns.Record{"selector1": first.Selector1, "selector2": first.Selector2} {
+		for label, r := range map[string]dns.Record{"selector1": created.Selector1, "selector2": created.Selector2} {
 			if r.Type != dns.CNAME || r.Name != label+"._domainkey."+name || r.Content == "" {
 				t.Fatalf("the record of %s is %+v, want a CNAME of %s._domainkey.%s", label, r, label, name)
 			}
@@ -207,19 +207,19 @@ var mailboxChecks = []mailCheck{
 	}},
 	{"mail/mailboxes/local-part", "two domains can have mailboxes with the same local part", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
-		first := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
-		second := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
-		if strings.EqualFold(first.Alias, second.Alias) {
-			t.Fatalf("both mailboxes have the alias %s", first.Alias)
+		mailboxOfFirstDomain := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
+		mailboxOfSecondDomain := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
+		if strings.EqualFold(mailboxOfFirstDomain.Alias, mailboxOfSecondDomain.Alias) {
+			t.Fatalf("both mailboxes have the alias %s", mailboxOfFirstDomain.Alias)
 		}
 	}},
 	{"mail/mailboxes/one-per-address", "creating a mailbox again creates no second one for the address", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		address := "anna@" + newAcceptedDomain(t, env, client)
 		m := createMailbox(t, env, client, address)
-		again, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Other", Address: address})
-		if err == nil && again.ObjectID != m.ObjectID {
-			t.Fatalf("%s has two mailboxes: %+v and %+v", address, m, again)
+		createdAgain, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Other", Address: address})
+		if err == nil && createdAgain.ObjectID != m.ObjectID {
+			t.Fatalf("%s has two mailboxes: %+v and %+v", address, m, createdAgain)
 		}
 		if err != nil {
 			requireRefusal(t, "create again", err, fault.InvalidMailboxEmail)

@@ -38,10 +38,10 @@ var ruleChecks = []mailCheck{
 		if r.ID == "" || !cmp.Equal(r, want) {
 			t.Fatalf("created %+v, want %+v", r, want)
 		}
-		again, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes[:1])
+		ensuredAgain, err := s.client.EnsureRule(callContext(t), s.domain, s.mailboxes[:1])
 		must(t, "ensure again", err)
-		if want.Created, want.Written = false, false; !cmp.Equal(again, want) {
-			t.Fatalf("the second call returned %+v, want %+v", again, want)
+		if want.Created, want.Written = false, false; !cmp.Equal(ensuredAgain, want) {
+			t.Fatalf("the second call returned %+v, want %+v", ensuredAgain, want)
 		}
 		s.requireBlocked(t, env)
 	}},

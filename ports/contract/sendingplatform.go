@@ -191,14 +191,14 @@ var sendingCredentialChecks = []sendingCheck{
 		}
 	}},
 	{"sending/credential/rejected", "calls with a rejected credential are refused with access_denied", func(t T, env SendingPlatformEnv) {
-		p := env.Refused
+		refused := env.Refused
 		calls := map[string]func(context.Context) error{
-			"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
-			"account":  func(ctx context.Context) error { _, err := p.Account(ctx, "anna@a.example"); return err },
-			"accounts": func(ctx context.Context) error { _, err := p.Accounts(ctx, ""); return err },
+			"check":    func(ctx context.Context) error { _, err := refused.Check(ctx); return err },
+			"account":  func(ctx context.Context) error { _, err := refused.Account(ctx, "anna@a.example"); return err },
+			"accounts": func(ctx context.Context) error { _, err := refused.Accounts(ctx, ""); return err },
 		}
 		if env.hasCapability(integration.CanOAuth) {
-			calls["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
+			calls["start"] = func(ctx context.Context) error { _, err := refused.StartSignIn(ctx, "anna@a.example"); return err }
 		}
 		for operation, call := range calls {
 			err := call(callContext(t))
@@ -212,8 +212,8 @@ var sendingCredentialChecks = []sendingCheck{
 		}
 		env.Unpaid(t)
 		_, err := env.Platform.Accounts(callContext(t), "")
-		var o *outcome.Error
-		if requireRefusal(t, "accounts", err, fault.AccessDenied); !errors.As(err, &o) || o.Cause != "plan_inactive" {
+		var result *outcome.Error
+		if requireRefusal(t, "accounts", err, fault.AccessDenied); !errors.As(err, &result) || result.Cause != "plan_inactive" {
 			t.Fatalf("got %v, want the cause plan_inactive", err)
 		}
 	}},
@@ -241,12 +241,12 @@ var sendingCredentialChecks = []sendingCheck{
 var sendingAccountChecks = []sendingCheck{
 	{"sending/accounts/found", "an account is found by its address, whatever its case", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("Anna.Schmidt@Case.example"))
-		first := findAccount(t, env, "anna.schmidt@case.example")
-		if !first.Exists() || !hasSameState(first, workingAccount("anna.schmidt@case.example")) {
-			t.Fatalf("got %+v, want the connected account", first)
+		found := findAccount(t, env, "anna.schmidt@case.example")
+		if !found.Exists() || !hasSameState(found, workingAccount("anna.schmidt@case.example")) {
+			t.Fatalf("got %+v, want the connected account", found)
 		}
-		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
-			t.Fatalf("got %+v, and %+v for the address in upper case", first, again)
+		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != found {
+			t.Fatalf("got %+v, and %+v for the address in upper case", found, again)
 		}
 	}},
 	{"sending/accounts/similar-address", "a similar address is not found", func(t T, env SendingPlatformEnv) {
@@ -260,16 +260,16 @@ var sendingAccountChecks = []sendingCheck{
 		}
 	}},
 	{"sending/accounts/special-characters", "addresses with URL special characters are found", func(t T, env SendingPlatformEnv) {
-		const odd, neighbour = "a+b&c=d#e%40f@odd.example", "a b@odd.example"
+		const specialAddress, decodedAddress = "a+b&c=d#e%40f@odd.example", "a b@odd.example"
 		env.Put(t, workingAccount("a@odd.example"))
-		for _, address := range []string{odd, neighbour, "../a@odd.example", "a@odd.example/"} {
+		for _, address := range []string{specialAddress, decodedAddress, "../a@odd.example", "a@odd.example/"} {
 			if a := findAccount(t, env, address); a.Exists() {
 				t.Fatalf("%s: got %+v, want no account", address, a)
 			}
 		}
-		env.Put(t, workingAccount(odd))
-		if a := findAccount(t, env, odd); a.Address != odd {
-			t.Fatalf("got %+v, want the account of %s", a, odd)
+		env.Put(t, workingAccount(specialAddress))
+		if a := findAccount(t, env, specialAddress); a.Address != specialAddress {
+			t.Fatalf("got %+v, want the account of %s", a, specialAddress)
 		}
 	}},
 	{"sending/accounts/states", "an account has the same state alone and in the list", func(t T, env SendingPlatformEnv) {
@@ -338,16 +338,16 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 	t.Helper()
 	want := manyAccounts(n)
 	env.Put(t, want...)
-	got, ids := map[string]bool{}, map[string]bool{}
+	listedAddresses, ids := map[string]bool{}, map[string]bool{}
 	listed := allAccounts(t, env)
 	for _, a := range listed {
-		got[strings.ToLower(a.Address)], ids[a.ID] = true, true
+		listedAddresses[strings.ToLower(a.Address)], ids[a.ID] = true, true
 		if !a.Exists() || a.State != integration.AccountConnected || a.HasError {
 			t.Fatalf("got %+v, want a connected account without an error", a)
 		}
 	}
 	for _, a := range want {
-		if !got[a.Address] {
+		if !listedAddresses[a.Address] {
 			t.Fatalf("the list does not contain %s", a.Address)
 		}
 	}

@@ -23,10 +23,10 @@ var sendingFailureChecks = []sendingCheck{
 		env.Fail(t, Throttles)
 		_, err := env.Platform.Check(callContext(t))
 		requireOutcome(t, "check", err, outcome.Throttled)
-		var o *outcome.Error
+		var result *outcome.Error
 		want := max(ThrottleWait, env.LeastWait)
-		if errors.As(err, &o); o.RetryAfter != want {
-			t.Fatalf("RetryAfter is %s, want %s", o.RetryAfter, want)
+		if errors.As(err, &result); result.RetryAfter != want {
+			t.Fatalf("RetryAfter is %s, want %s", result.RetryAfter, want)
 		}
 		env.requireNoSecrets(t, "check", err)
 	}},
@@ -88,9 +88,9 @@ var sendingFailureChecks = []sendingCheck{
 			}
 		}
 		if env.Silent != nil {
-			p, asked, requireQuiet := env.Silent(t)
+			silentPlatform, asked, requireQuiet := env.Silent(t)
 			requireEndOfRequests(t, func(ctx context.Context) <-chan error {
-				return startCall(func() error { return env.callWrite(ctx, p) })
+				return startCall(func() error { return env.callWrite(ctx, silentPlatform) })
 			}, asked, requireQuiet)
 		}
 	}},

@@ -23,15 +23,15 @@ func signInCheck(id, proves string, run func(t T, env SendingPlatformEnv)) sendi
 
 var sendingSignInChecks = []sendingCheck{
 	signInCheck("sending/sign-in/link", "a sign-in link leads to an allowed host", func(t T, env SendingPlatformEnv) {
-		first, second := startSignIn(t, env, "anna@link.example"), startSignIn(t, env, "anna@link.example")
-		if first.URL == second.URL {
+		firstSignIn, secondSignIn := startSignIn(t, env, "anna@link.example"), startSignIn(t, env, "anna@link.example")
+		if firstSignIn.URL == secondSignIn.URL {
 			t.Fatal("two sign-ins got the same link")
 		}
-		if env.Sessions && (first.ID == "" || first.ID == second.ID || first.ExpiresAt.IsZero()) {
-			t.Fatalf("the session ids are %q and %q, and the first session expires at %s: each sign-in must have its own session id and an expiry", first.ID, second.ID, first.ExpiresAt)
+		if env.Sessions && (firstSignIn.ID == "" || firstSignIn.ID == secondSignIn.ID || firstSignIn.ExpiresAt.IsZero()) {
+			t.Fatalf("the session ids are %q and %q, and the first session expires at %s: each sign-in must have its own session id and an expiry", firstSignIn.ID, secondSignIn.ID, firstSignIn.ExpiresAt)
 		}
-		if !env.Sessions && (first.ID != "" || !first.ExpiresAt.IsZero()) {
-			t.Fatalf("the platform has no sessions, but the sign-in has the session id %q and the expiry %s", first.ID, first.ExpiresAt)
+		if !env.Sessions && (firstSignIn.ID != "" || !firstSignIn.ExpiresAt.IsZero()) {
+			t.Fatalf("the platform has no sessions, but the sign-in has the session id %q and the expiry %s", firstSignIn.ID, firstSignIn.ExpiresAt)
 		}
 		if a, held := findAccount(t, env, "anna@link.example"), env.Held(t); a.Exists() || len(held) > 0 {
 			t.Fatalf("nobody has signed in, but the adapter returns the account %+v and the platform has the accounts %v", a, held)
@@ -57,11 +57,11 @@ var sendingSignInChecks = []sendingCheck{
 		if p := requireSignInState(t, env, s, integration.SignInSucceeded); env.Sessions && !integration.SameAddress(p.Address, a.Address) {
 			t.Fatalf("the session reports the address %q, want %q", p.Address, a.Address)
 		}
-		second := startSignIn(t, env, "anna@done.example")
+		secondSignIn := startSignIn(t, env, "anna@done.example")
 		if current := findAccount(t, env, "anna@done.example"); current.Stamp != a.Stamp {
 			t.Fatalf("the stamp changed from %q to %q before the second sign-in", a.Stamp, current.Stamp)
 		}
-		env.SignIn(t, second, "anna@done.example")
+		env.SignIn(t, secondSignIn, "anna@done.example")
 		if current := waitForAccount(t, env, "anna@done.example"); current.Stamp == a.Stamp || current.ID != a.ID {
 			t.Fatalf("the account was %+v and is %+v after the second sign-in, want a new stamp and the same id", a, current)
 		}

@@ -94,18 +94,20 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 func fakeSendingEnvs() map[string]func() SendingPlatformEnv {
 	envOf := func(configure func(*fake.SendingPlatform)) func() SendingPlatformEnv {
 		return func() SendingPlatformEnv {
-			p := fake.NewSendingPlatform()
-			configure(p)
-			return fakeSending(p)
+			platform := fake.NewSendingPlatform()
+			configure(platform)
+			return fakeSending(platform)
 		}
 	}
 	return map[string]func() SendingPlatformEnv{
 		"all capabilities": envOf(func(*fake.SendingPlatform) {}),
-		"no sessions":      envOf(func(p *fake.SendingPlatform) { p.Sessionless = true }),
-		"no sign-in": envOf(func(p *fake.SendingPlatform) {
-			p.MissingCapabilities, p.Sessionless = []string{integration.CanOAuth}, true
+		"no sessions":      envOf(func(platform *fake.SendingPlatform) { platform.Sessionless = true }),
+		"no sign-in": envOf(func(platform *fake.SendingPlatform) {
+			platform.MissingCapabilities, platform.Sessionless = []string{integration.CanOAuth}, true
 		}),
-		"no removal": envOf(func(p *fake.SendingPlatform) { p.MissingCapabilities = []string{integration.CanDisconnect} }),
+		"no removal": envOf(func(platform *fake.SendingPlatform) {
+			platform.MissingCapabilities = []string{integration.CanDisconnect}
+		}),
 	}
 }
 

@@ -78,11 +78,11 @@ func newWakeupRecorder() *wakeupRecorder {
 	return &wakeupRecorder{wakeups: make(chan ports.Wakeup, 20_000), returned: map[string]bool{}, count: map[string]int{}}
 }
 
-func (r *wakeupRecorder) record(_ context.Context, w ports.Wakeup) error {
+func (r *wakeupRecorder) record(_ context.Context, wakeup ports.Wakeup) error {
 	r.mu.Lock()
-	r.count[w.ID]++
+	r.count[wakeup.ID]++
 	r.mu.Unlock()
-	r.wakeups <- w
+	r.wakeups <- wakeup
 	return nil
 }
 
@@ -102,15 +102,15 @@ func (r *wakeupRecorder) next(t testing.TB) ports.Wakeup {
 // on a slow machine, the queue may run a job again before the end of its first run is stored.
 func (r *wakeupRecorder) requireNext(t testing.TB, id string) ports.Wakeup {
 	t.Helper()
-	w := r.next(t)
-	for w.ID != id && r.returned[w.ID] {
-		w = r.next(t)
+	wakeup := r.next(t)
+	for wakeup.ID != id && r.returned[wakeup.ID] {
+		wakeup = r.next(t)
 	}
-	if w.ID != id {
-		t.Fatalf("the next wake-up is for job %q, want %q", w.ID, id)
+	if wakeup.ID != id {
+		t.Fatalf("the next wake-up is for job %q, want %q", wakeup.ID, id)
 	}
 	r.returned[id] = true
-	return w
+	return wakeup
 }
 
 // requireAtMost waits 500 ms and checks that at most n wake-ups of a job have arrived. On a slow
@@ -134,9 +134,9 @@ func receiveWithin[T any](t testing.TB, timeout time.Duration, c <-chan T, await
 	}
 }
 
-func startWorker(t testing.TB, w ports.Worker, handlers map[string]ports.Handler, periodic ...ports.Periodic) {
+func startWorker(t testing.TB, worker ports.Worker, handlers map[string]ports.Handler, periodic ...ports.Periodic) {
 	t.Helper()
-	if err := w.Start(t.Context(), ports.Work{Handlers: handlers, Periodic: periodic}); err != nil {
+	if err := worker.Start(t.Context(), ports.Work{Handlers: handlers, Periodic: periodic}); err != nil {
 		t.Fatalf("start: %v", err)
 	}
 }
@@ -157,10 +157,10 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 var queueWakes = []queueCheck{
 	{"a wake-up arrives at its time, unchanged", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		startWorker(t, w, recordingHandlers(recorder))
+		worker, recorder := open(), newWakeupRecorder()
+		startWorker(t, worker, recordingHandlers(recorder))
 		sent := ports.Wakeup{Kind: "job", ID: "1", Account: "ann", At: time.Now().Add(800 * time.Millisecond), Trace: traceparent}
-		wake(t, w, sent)
+		wake(t, worker, sent)
 		got := recorder.next(t)
 		if early := time.Until(sent.At); early > 0 {
 			t.Fatalf("the wake-up arrived %s early", early)
@@ -170,32 +170,32 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"a wake-up without a time, or with a past time, arrives at once", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		startWorker(t, w, recordingHandlers(recorder))
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "none"})
+		worker, recorder := open(), newWakeupRecorder()
+		startWorker(t, worker, recordingHandlers(recorder))
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "none"})
 		recorder.requireNext(t, "none")
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "past", At: time.Now().Add(-time.Hour)})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "past", At: time.Now().Add(-time.Hour)})
 		recorder.requireNext(t, "past")
 	}},
 	{"a wake-up from before the start arrives", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		startWorker(t, w, recordingHandlers(recorder))
+		worker, recorder := open(), newWakeupRecorder()
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
+		startWorker(t, worker, recordingHandlers(recorder))
 		recorder.requireNext(t, "1")
 	}},
 	{"a wake-up arrives at the handler of its kind", func(t testing.TB, open func() ports.Worker) {
-		w, jobRecorder, otherRecorder := open(), newWakeupRecorder(), newWakeupRecorder()
-		startWorker(t, w, map[string]ports.Handler{"job": jobRecorder.record, "other": otherRecorder.record})
-		wake(t, w, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
-		if a, b := jobRecorder.next(t), otherRecorder.next(t); a.Kind != "job" || b.Kind != "other" {
-			t.Fatalf("the handler of job got the kind %q, and the handler of other got %q", a.Kind, b.Kind)
+		worker, jobRecorder, otherRecorder := open(), newWakeupRecorder(), newWakeupRecorder()
+		startWorker(t, worker, map[string]ports.Handler{"job": jobRecorder.record, "other": otherRecorder.record})
+		wake(t, worker, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
+		if ofJob, ofOther := jobRecorder.next(t), otherRecorder.next(t); ofJob.Kind != "job" || ofOther.Kind != "other" {
+			t.Fatalf("the handler of job got the kind %q, and the handler of other got %q", ofJob.Kind, ofOther.Kind)
 		}
 	}},
 	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		startWorker(t, w, recordingHandlers(recorder))
+		worker, recorder := open(), newWakeupRecorder()
+		startWorker(t, worker, recordingHandlers(recorder))
 		for _, err := range contract.Concurrently(200, func(i int) error {
-			return w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: fmt.Sprint(i)})
+			return worker.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: fmt.Sprint(i)})
 		}) {
 			if err != nil {
 				t.Fatal(err)
@@ -207,13 +207,13 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"duplicate wake-ups are merged", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
+		worker, recorder := open(), newWakeupRecorder()
 		for range 50 {
-			wake(t, w, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"})
-			wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(300 * time.Millisecond)})
+			wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"})
+			wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(300 * time.Millisecond)})
 		}
-		startWorker(t, w, recordingHandlers(recorder))
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
+		startWorker(t, worker, recordingHandlers(recorder))
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
 		for seen := map[string]bool{}; !seen["1"] || !seen["last"]; {
 			seen[recorder.next(t).ID] = true
 		}
@@ -222,25 +222,25 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"of two wake-ups of a job the earlier time counts", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		startWorker(t, w, recordingHandlers(recorder))
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(48 * time.Hour)})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		worker, recorder := open(), newWakeupRecorder()
+		startWorker(t, worker, recordingHandlers(recorder))
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(48 * time.Hour)})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		recorder.requireNext(t, "1")
 	}},
 	{"a wake-up of a running job runs it again", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		begun, release := make(chan bool, 10), make(chan bool)
-		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
-			begun <- true
+		worker, recorder := open(), newWakeupRecorder()
+		handlerBegun, release := make(chan bool, 10), make(chan bool)
+		startWorker(t, worker, map[string]ports.Handler{"job": func(ctx context.Context, wakeup ports.Wakeup) error {
+			handlerBegun <- true
 			<-release
-			return recorder.record(ctx, w)
+			return recorder.record(ctx, wakeup)
 		}})
 		began := time.Now()
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		receiveWithin(t, eventTimeout, begun, "the handler")
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		close(release)
 		recorder.requireNext(t, "1")
 		recorder.requireNext(t, "1")
@@ -249,19 +249,19 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"the last wake-up of a job is never lost", func(t testing.TB, open func() ports.Worker) {
-		w := open()
+		worker := open()
 		var row atomic.Int64 // stands for the job's row in a database: a handler must see its last value
 		seen := make(chan int64, 10_000)
-		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, worker, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			seen <- row.Load()
 			return nil
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, seen, "the handler")
 		for _, err := range contract.Concurrently(4, func(int) (err error) {
 			for range 100 {
 				row.Add(1)
-				err = errors.Join(err, w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}))
+				err = errors.Join(err, worker.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}))
 			}
 			return err
 		}) {
@@ -273,26 +273,26 @@ var queueWakes = []queueCheck{
 		}
 	}},
 	{"a handler can wake its own job later, with the same trace", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
+		worker, recorder := open(), newWakeupRecorder()
 		dueTimes := make(chan time.Time, 10)
-		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
+		startWorker(t, worker, map[string]ports.Handler{"job": func(ctx context.Context, got ports.Wakeup) error {
 			if len(dueTimes) == 0 {
 				at := time.Now().Add(700 * time.Millisecond)
 				dueTimes <- at
-				if err := w.Wake(ctx, ports.Wakeup{Kind: "job", ID: "1", At: at}); err != nil {
+				if err := worker.Wake(ctx, ports.Wakeup{Kind: "job", ID: "1", At: at}); err != nil {
 					return err
 				}
 			}
 			return recorder.record(ctx, got)
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", Trace: traceparent})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", Trace: traceparent})
 		recorder.requireNext(t, "1")
-		second := recorder.requireNext(t, "1")
+		repeated := recorder.requireNext(t, "1")
 		if early := time.Until(<-dueTimes); early > 0 {
 			t.Fatalf("the wake-up arrived %s early", early)
 		}
-		if second.Trace != traceparent {
-			t.Fatalf("the second wake-up has the trace %q, want %q", second.Trace, traceparent)
+		if repeated.Trace != traceparent {
+			t.Fatalf("the second wake-up has the trace %q, want %q", repeated.Trace, traceparent)
 		}
 	}},
 	{"Wake fails with a cancelled context", func(t testing.TB, open func() ports.Worker) {
@@ -304,9 +304,9 @@ var queueWakes = []queueCheck{
 	}},
 }
 
-func backlogOf(t testing.TB, w ports.Worker) []ports.Backlog {
+func backlogOf(t testing.TB, worker ports.Worker) []ports.Backlog {
 	t.Helper()
-	backlog, err := w.Backlog(t.Context())
+	backlog, err := worker.Backlog(t.Context())
 	if err != nil {
 		t.Fatalf("backlog: %v", err)
 	}
@@ -315,16 +315,16 @@ func backlogOf(t testing.TB, w ports.Worker) []ports.Backlog {
 
 var queueBacklogs = []queueCheck{
 	{"the backlog counts waiting jobs by kind, with their lateness", func(t testing.TB, open func() ports.Worker) {
-		w := open()
-		if backlog := backlogOf(t, w); len(backlog) != 0 {
+		worker := open()
+		if backlog := backlogOf(t, worker); len(backlog) != 0 {
 			t.Fatalf("the backlog of an empty queue is %+v", backlog)
 		}
 		inAnHour := time.Now().Add(time.Hour)
-		wake(t, w,
+		wake(t, worker,
 			ports.Wakeup{Kind: "late", ID: "1", At: time.Now().Add(-time.Hour)}, ports.Wakeup{Kind: "late", ID: "2", At: time.Now().Add(-time.Minute)},
 			ports.Wakeup{Kind: "early", ID: "1", At: inAnHour}, ports.Wakeup{Kind: "early", ID: "2", Account: "ann", At: inAnHour}, ports.Wakeup{Kind: "early", ID: "3", At: inAnHour},
 			ports.Wakeup{Kind: "now", ID: "1"})
-		backlog := backlogOf(t, w)
+		backlog := backlogOf(t, worker)
 		if len(backlog) != 3 || backlog[0].Kind != "early" || backlog[1].Kind != "late" || backlog[2].Kind != "now" {
 			t.Fatalf("got %+v, want the kinds early, late and now", backlog)
 		}
@@ -339,24 +339,24 @@ var queueBacklogs = []queueCheck{
 		}
 	}},
 	{"a running job is not in the backlog", func(t testing.TB, open func() ports.Worker) {
-		w := open()
-		begun, release := make(chan bool, 10), make(chan bool)
+		worker := open()
+		handlerBegun, release := make(chan bool, 10), make(chan bool)
 		defer close(release)
-		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
-			begun <- true
+		startWorker(t, worker, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+			handlerBegun <- true
 			select {
 			case <-release:
 			case <-ctx.Done():
 			}
 			return nil
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		receiveWithin(t, eventTimeout, begun, "the handler")
-		if backlog := backlogOf(t, w); len(backlog) != 0 {
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
+		if backlog := backlogOf(t, worker); len(backlog) != 0 {
 			t.Fatalf("the backlog of a running job is %+v", backlog)
 		}
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
-		if backlog := backlogOf(t, w); len(backlog) != 1 || backlog[0].Waiting != 1 {
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
+		if backlog := backlogOf(t, worker); len(backlog) != 1 || backlog[0].Waiting != 1 {
 			t.Fatalf("the job was woken while it ran, and the backlog is %+v, want one waiting", backlog)
 		}
 	}},
@@ -385,16 +385,16 @@ type blockingHandler struct {
 
 // handlers returns the handlers of the blocking jobs ("flood") and of the other jobs ("job").
 func (h *blockingHandler) handlers(recorder *wakeupRecorder) map[string]ports.Handler {
-	return map[string]ports.Handler{"flood": h.handle, "job": func(ctx context.Context, w ports.Wakeup) error {
-		h.countBefore.LoadOrStore(w.ID, h.count.Load())
-		return recorder.record(ctx, w)
+	return map[string]ports.Handler{"flood": h.handle, "job": func(ctx context.Context, wakeup ports.Wakeup) error {
+		h.countBefore.LoadOrStore(wakeup.ID, h.count.Load())
+		return recorder.record(ctx, wakeup)
 	}}
 }
 
-func (h *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
+func (h *blockingHandler) handle(ctx context.Context, wakeup ports.Wakeup) error {
 	h.count.Add(1)
 	select {
-	case h.begun <- w.Account:
+	case h.begun <- wakeup.Account:
 	default: // the channel is full
 	}
 	<-ctx.Done()
@@ -405,64 +405,64 @@ func (h *blockingHandler) handle(ctx context.Context, w ports.Wakeup) error {
 // waits until a job of each account has started.
 func startWithBacklog(t testing.TB, open func() ports.Worker, accounts, jobsPerAccount int) (ports.Worker, *wakeupRecorder, *blockingHandler) {
 	t.Helper()
-	w, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, accounts*jobsPerAccount)}
+	worker, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, accounts*jobsPerAccount)}
 	for i := range accounts {
-		wakeMany(t, w, access.AccountID(fmt.Sprintf("ann-%d", i)), jobsPerAccount)
+		wakeMany(t, worker, access.AccountID(fmt.Sprintf("ann-%d", i)), jobsPerAccount)
 	}
-	startWorker(t, w, blocker.handlers(recorder))
+	startWorker(t, worker, blocker.handlers(recorder))
 	for seen := map[access.AccountID]bool{}; len(seen) < accounts; {
 		seen[receiveWithin(t, eventTimeout, blocker.begun, "a blocking job of each account")] = true
 	}
-	return w, recorder, blocker
+	return worker, recorder, blocker
 }
 
 // requireShortDelay wakes a job of an account and checks that at most maxJobsBefore blocking jobs
 // start before it. It skips wake-ups of earlier jobs (see requireNext).
-func requireShortDelay(t testing.TB, w ports.Worker, recorder *wakeupRecorder, blocker *blockingHandler, account access.AccountID) {
+func requireShortDelay(t testing.TB, worker ports.Worker, recorder *wakeupRecorder, blocker *blockingHandler, account access.AccountID) {
 	t.Helper()
 	blocker.otherJobs++
 	id := fmt.Sprintf("%s-%d", account, blocker.otherJobs)
-	wake(t, w, ports.Wakeup{Kind: "job", ID: id, Account: account})
-	before := blocker.count.Load() // after Wake, which can be slow
+	wake(t, worker, ports.Wakeup{Kind: "job", ID: id, Account: account})
+	countAtWake := blocker.count.Load() // after Wake, which can be slow
 	for recorder.next(t).ID != id {
 	}
 	countBefore, _ := blocker.countBefore.Load(id)
-	if n := countBefore.(int64) - before; n > int64(maxJobsBefore) {
-		t.Fatalf("the job of %q began after %d blocking jobs, want at most %d", account, n, maxJobsBefore)
+	if startedBefore := countBefore.(int64) - countAtWake; startedBefore > int64(maxJobsBefore) {
+		t.Fatalf("the job of %q began after %d blocking jobs, want at most %d", account, startedBefore, maxJobsBefore)
 	}
 }
 
 var queueShares = []queueCheck{
 	{"10,000 jobs of an account delay the first job of a different account by at most 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, blocker := startWithBacklog(t, open, 1, 10_000)
+		worker, recorder, blocker := startWithBacklog(t, open, 1, 10_000)
 		for _, account := range []access.AccountID{"bob", "cem", "bob", ""} {
-			requireShortDelay(t, w, recorder, blocker, account)
+			requireShortDelay(t, worker, recorder, blocker, account)
 		}
 	}},
 	{"an account's jobs in a separate fairness group do not delay its other jobs by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, 2000)}
+		worker, recorder, blocker := open(), newWakeupRecorder(), &blockingHandler{begun: make(chan access.AccountID, 2000)}
 		var wakeups []ports.Wakeup
 		for i := range 2000 {
 			wakeups = append(wakeups, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
 		}
-		wake(t, w, wakeups...)
-		startWorker(t, w, blocker.handlers(recorder))
+		wake(t, worker, wakeups...)
+		startWorker(t, worker, blocker.handlers(recorder))
 		if account := receiveWithin(t, eventTimeout, blocker.begun, "a job of the separate group"); account != "ann" {
 			t.Fatalf("the first job belongs to the account %q, want ann", account)
 		}
-		requireShortDelay(t, w, recorder, blocker, "ann")
+		requireShortDelay(t, worker, recorder, blocker, "ann")
 	}},
 	{"the jobs of several accounts do not delay the first job of a different account by more than 5 s", func(t testing.TB, open func() ports.Worker) {
-		w, recorder, blocker := startWithBacklog(t, open, 5, 500)
-		requireShortDelay(t, w, recorder, blocker, "bob")
+		worker, recorder, blocker := startWithBacklog(t, open, 5, 500)
+		requireShortDelay(t, worker, recorder, blocker, "bob")
 	}},
 	{"a single account can use half of the handler slots", func(t testing.TB, open func() ports.Worker) {
-		w := open()
+		worker := open()
 		begun, release := make(chan string, 100), make(chan bool)
 		defer close(release)
-		wakeMany(t, w, "ann", 100)
-		startWorker(t, w, map[string]ports.Handler{"flood": func(_ context.Context, w ports.Wakeup) error {
-			begun <- w.ID
+		wakeMany(t, worker, "ann", 100)
+		startWorker(t, worker, map[string]ports.Handler{"flood": func(_ context.Context, wakeup ports.Wakeup) error {
+			begun <- wakeup.ID
 			<-release
 			return nil
 		}})

@@ -24,26 +24,26 @@ func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	const every = time.Second
 	runTimes := make(chan time.Time, 1000)
 	began := time.Now()
-	for _, w := range replicas {
-		startWorker(t, w, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
+	for _, worker := range replicas {
+		startWorker(t, worker, nil, ports.Periodic{Kind: "sweep", Every: every, Do: func(context.Context) error {
 			runTimes <- time.Now()
 			return nil
 		}})
 	}
-	for n := range runs {
+	for earlierRuns := range runs {
 		at := receiveWithin(t, eventTimeout, runTimes, "periodic work")
 		seconds := int(at.Truncate(every).Sub(began.Truncate(every)) / every)
-		if maxRuns := len(replicas) + seconds; n+1 > maxRuns {
-			t.Fatalf("periodic work ran %d times in %s, want at most %d", n+1, at.Sub(began), maxRuns)
+		if maxRuns := len(replicas) + seconds; earlierRuns+1 > maxRuns {
+			t.Fatalf("periodic work ran %d times in %s, want at most %d", earlierRuns+1, at.Sub(began), maxRuns)
 		}
 	}
 }
 
 var queueFailures = []queueCheck{
 	{"a job is retried with pauses after an error or a panic", func(t testing.TB, open func() ports.Worker) {
-		w := open()
+		worker := open()
 		tries := make(chan time.Time, 10)
-		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+		startWorker(t, worker, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			tries <- time.Now()
 			switch len(tries) {
 			case 1:
@@ -54,7 +54,7 @@ var queueFailures = []queueCheck{
 				return nil
 			}
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		for end := time.After(eventTimeout); len(tries) < 3; {
 			select {
 			case <-end:
@@ -72,14 +72,14 @@ var queueFailures = []queueCheck{
 		}
 	}},
 	{"the pauses of a failing job grow, even if the job is woken while its handler runs", func(t testing.TB, open func() ports.Worker) {
-		w := open()
+		worker := open()
 		tries := make(chan time.Time, 10)
-		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+		startWorker(t, worker, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
 			tries <- time.Now()
 			// This wake-up is due after all retries of this check.
-			return errors.Join(errBroken, w.Wake(ctx, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)}))
+			return errors.Join(errBroken, worker.Wake(ctx, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)}))
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		previousTry := receiveWithin(t, eventTimeout, tries, "the first try")
 		for failures := range 3 {
 			try := receiveWithin(t, eventTimeout, tries, "a retry")
@@ -93,21 +93,21 @@ var queueFailures = []queueCheck{
 		}
 	}},
 	{"a failing job does not affect other jobs", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
+		worker, recorder := open(), newWakeupRecorder()
+		startWorker(t, worker, map[string]ports.Handler{"job": recorder.record, "bad": func(context.Context, ports.Wakeup) error { panic(errBroken) }})
 		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9"} {
-			wake(t, w, ports.Wakeup{Kind: "bad", ID: id})
+			wake(t, worker, ports.Wakeup{Kind: "bad", ID: id})
 		}
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "good"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "good"})
 		recorder.requireNext(t, "good")
 	}},
 	{"a handler has a deadline, after which its job is retried", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
+		worker, recorder := open(), newWakeupRecorder()
 		var tries atomic.Int32
 		timesLeft := make(chan time.Duration, 1)
-		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, w ports.Wakeup) error {
+		startWorker(t, worker, map[string]ports.Handler{"job": func(ctx context.Context, wakeup ports.Wakeup) error {
 			if tries.Add(1) > 1 {
-				return recorder.record(ctx, w)
+				return recorder.record(ctx, wakeup)
 			}
 			end, ok := ctx.Deadline()
 			if !ok {
@@ -117,17 +117,17 @@ var queueFailures = []queueCheck{
 			<-ctx.Done()
 			return ctx.Err()
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		if left := receiveWithin(t, eventTimeout, timesLeft, "the handler"); left > QueueHandlerTimeout {
 			t.Fatalf("the handler's deadline is in %s, want at most %s", left, QueueHandlerTimeout)
 		}
 		recorder.requireNext(t, "1")
 	}},
 	{"periodic work runs at the start and again, even after a failure", func(t testing.TB, open func() ports.Worker) {
-		w := open()
+		worker := open()
 		runTimes := make(chan time.Time, 100)
 		var runs atomic.Int32
-		startWorker(t, w, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
+		startWorker(t, worker, nil, ports.Periodic{Kind: "sweep", Every: 400 * time.Millisecond, Do: func(context.Context) error {
 			runTimes <- time.Now()
 			switch runs.Add(1) {
 			case 2:
@@ -158,67 +158,67 @@ var queueFailures = []queueCheck{
 
 // stopWorker calls Stop with this timeout and returns its error. It fails the test if Stop does
 // not return.
-func stopWorker(t testing.TB, w ports.Worker, timeout time.Duration) error {
+func stopWorker(t testing.TB, worker ports.Worker, timeout time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- w.Stop(ctx) }()
+	go func() { ended <- worker.Stop(ctx) }()
 	return receiveWithin(t, timeout+eventTimeout, ended, "the end of Stop")
 }
 
 var queueStops = []queueCheck{
 	{"a stop waits for running handlers and starts no job", func(t testing.TB, open func() ports.Worker) {
-		w, recorder := open(), newWakeupRecorder()
-		begun, release := make(chan bool, 10), make(chan bool)
-		startWorker(t, w, map[string]ports.Handler{"job": recorder.record, "long": func(ctx context.Context, w ports.Wakeup) error {
-			begun <- true
+		worker, recorder := open(), newWakeupRecorder()
+		handlerBegun, release := make(chan bool, 10), make(chan bool)
+		startWorker(t, worker, map[string]ports.Handler{"job": recorder.record, "long": func(ctx context.Context, wakeup ports.Wakeup) error {
+			handlerBegun <- true
 			<-release
 			if errors.Is(ctx.Err(), context.Canceled) { // cancelled by Stop, not by its deadline
 				return ctx.Err()
 			}
-			return recorder.record(ctx, w)
+			return recorder.record(ctx, wakeup)
 		}})
-		wake(t, w, ports.Wakeup{Kind: "long", ID: "1"})
-		receiveWithin(t, eventTimeout, begun, "the handler")
+		wake(t, worker, ports.Wakeup{Kind: "long", ID: "1"})
+		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
 		time.AfterFunc(300*time.Millisecond, func() { close(release) })
-		if err := stopWorker(t, w, eventTimeout); err != nil {
+		if err := stopWorker(t, worker, eventTimeout); err != nil {
 			t.Fatal(err)
 		}
 		recorder.requireNext(t, "1")
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "2"})
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "2"})
 		recorder.requireAtMost(t, "2", 0)
 	}},
 	{"a job that a stop interrupts is run again", func(t testing.TB, open func() ports.Worker) {
 		jobs := newJobLog(t, "1")
-		begun := make(chan bool, 10)
-		w := open()
-		startWorker(t, w, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
-			begun <- true
+		handlerBegun := make(chan bool, 10)
+		worker := open()
+		startWorker(t, worker, map[string]ports.Handler{"job": func(ctx context.Context, _ ports.Wakeup) error {
+			handlerBegun <- true
 			<-ctx.Done()
 			return ctx.Err()
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		receiveWithin(t, eventTimeout, begun, "the handler")
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
 		// Stop may return an error because the handler ended late. The job must run again in either
 		// case.
-		_ = stopWorker(t, w, QueueHandlerTimeout/2)
+		_ = stopWorker(t, worker, QueueHandlerTimeout/2)
 		restarted, recorder := open(), newWakeupRecorder()
 		startWorker(t, restarted, recordingHandlers(recorder), jobs.sweep(restarted))
 		recorder.requireNext(t, "1")
 	}},
 	{"a stop returns although a handler does not", func(t testing.TB, open func() ports.Worker) {
-		w := open()
-		begun, release := make(chan bool, 10), make(chan bool)
+		worker := open()
+		handlerBegun, release := make(chan bool, 10), make(chan bool)
 		defer close(release)
-		startWorker(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
-			begun <- true
+		startWorker(t, worker, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+			handlerBegun <- true
 			<-release
 			return nil
 		}})
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		receiveWithin(t, eventTimeout, begun, "the handler")
-		if err := stopWorker(t, w, time.Second); err == nil {
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
+		if err := stopWorker(t, worker, time.Second); err == nil {
 			t.Fatal("Stop returned no error, though a handler did not end")
 		}
 	}},
@@ -226,12 +226,12 @@ var queueStops = []queueCheck{
 
 var queueSweeps = []queueCheck{
 	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
-		jobs, recorder, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
-		startWorker(t, w, recordingHandlers(recorder), jobs.sweep(w))
+		jobs, recorder, worker := newJobLog(t, "lost"), newWakeupRecorder(), open()
+		startWorker(t, worker, recordingHandlers(recorder), jobs.sweep(worker))
 		recorder.requireNext(t, "lost")
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
-		jobs, w := newJobLog(t, "1"), open()
+		jobs, worker := newJobLog(t, "1"), open()
 		firstSave, secondSave := make(chan error, 10), make(chan error, 10)
 		paused, resume := make(chan bool, 10), make(chan bool)
 		release := sync.OnceFunc(func() { close(resume) })
@@ -255,11 +255,11 @@ var queueSweeps = []queueCheck{
 		}
 		// Both workers have the sweep, because a worker without it would postpone the sweep by one
 		// minute.
-		startWorker(t, w, map[string]ports.Handler{"job": step}, jobs.sweep(w))
-		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		startWorker(t, worker, map[string]ports.Handler{"job": step}, jobs.sweep(worker))
+		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, paused, "the worker")
-		second := open()
-		startWorker(t, second, map[string]ports.Handler{"job": step}, jobs.sweep(second))
+		takeoverWorker := open()
+		startWorker(t, takeoverWorker, map[string]ports.Handler{"job": step}, jobs.sweep(takeoverWorker))
 		if err := receiveWithin(t, eventTimeout, secondSave, "the second worker"); err != nil {
 			t.Fatal(err)
 		}

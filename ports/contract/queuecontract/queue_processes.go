@@ -61,15 +61,15 @@ type processes struct {
 }
 
 // QueueProcess runs a worker on the jobs in dir until standard input is closed.
-func QueueProcess(ctx context.Context, dir string, w ports.Worker) error {
+func QueueProcess(ctx context.Context, dir string, worker ports.Worker) error {
 	jobs := &jobLog{filepath.Join(dir, "rows")}
 	var periodic []ports.Periodic
 	if !fileExists(dir, "no-sweep") {
-		periodic = append(periodic, jobs.sweep(w))
+		periodic = append(periodic, jobs.sweep(worker))
 	}
 	var hasFirstClaim atomic.Bool
-	err := w.Start(ctx, ports.Work{Periodic: periodic, Handlers: map[string]ports.Handler{
-		"job": func(_ context.Context, w ports.Wakeup) error { return jobs.handle(dir, w.ID, &hasFirstClaim) },
+	err := worker.Start(ctx, ports.Work{Periodic: periodic, Handlers: map[string]ports.Handler{
+		"job": func(_ context.Context, wakeup ports.Wakeup) error { return jobs.handle(dir, wakeup.ID, &hasFirstClaim) },
 	}})
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func QueueProcess(ctx context.Context, dir string, w ports.Worker) error {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	stopCtx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	return w.Stop(stopCtx)
+	return worker.Stop(stopCtx)
 }
 
 // handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, a process
@@ -227,31 +227,31 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 func (p processes) pauseWorker(t *testing.T) {
 	p.createFile(t, "hold")
 	jobs := p.createJobs(t, 1)
-	first := p.start(t)
+	suspended := p.start(t)
 	waitFor(t, "a job is claimed", func() bool { return countEvents(jobs.events(t), "taken") >= 1 })
 	// A suspended process must not have the lock of the file, which the second process needs.
 	var signalErr error
-	if err := jobs.update(func([]jobEvent) []jobEvent { signalErr = first.Process.Signal(syscall.SIGSTOP); return nil }); err != nil {
+	if err := jobs.update(func([]jobEvent) []jobEvent { signalErr = suspended.Process.Signal(syscall.SIGSTOP); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if signalErr != nil {
 		t.Fatal(signalErr)
 	}
-	second := p.start(t)
+	takeover := p.start(t)
 	waitFor(t, "a second process saves the job", func() bool { return countEvents(jobs.events(t), "saved") == 1 })
 	if err := os.Remove(filepath.Join(p.dir, "hold")); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := suspended.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the first process tries to save", func() bool {
-		return slices.ContainsFunc(jobs.events(t), func(e jobEvent) bool { return e.PID == first.Process.Pid && e.What == "refused" })
+		return slices.ContainsFunc(jobs.events(t), func(e jobEvent) bool { return e.PID == suspended.Process.Pid && e.What == "refused" })
 	})
-	first.stop(t)
-	second.stop(t)
+	suspended.stop(t)
+	takeover.stop(t)
 	for _, event := range jobs.events(t) {
-		if event.PID == first.Process.Pid && event.What == "saved" {
+		if event.PID == suspended.Process.Pid && event.What == "saved" {
 			t.Errorf("the suspended process saved the job: %+v", event)
 		}
 	}

@@ -45,23 +45,23 @@ func (b *brokenQueue) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 		return b.Worker.Wake(ctx, wakeups...)
 	}
 	var changed []ports.Wakeup
-	for _, w := range wakeups {
-		changed = append(changed, b.wake(w)...)
+	for _, wakeup := range wakeups {
+		changed = append(changed, b.wake(wakeup)...)
 	}
 	return b.Worker.Wake(ctx, changed...)
 }
 
-func (b *brokenQueue) Start(ctx context.Context, w ports.Work) error {
-	w.Handlers = maps.Clone(w.Handlers)
-	for kind, handler := range w.Handlers {
+func (b *brokenQueue) Start(ctx context.Context, work ports.Work) error {
+	work.Handlers = maps.Clone(work.Handlers)
+	for kind, handler := range work.Handlers {
 		if b.handle != nil {
-			w.Handlers[kind] = b.handle(handler)
+			work.Handlers[kind] = b.handle(handler)
 		}
 	}
 	if b.start != nil {
-		return b.start(b.Worker, ctx, w)
+		return b.start(b.Worker, ctx, work)
 	}
-	return b.Worker.Start(ctx, w)
+	return b.Worker.Start(ctx, work)
 }
 
 func (b *brokenQueue) Stop(ctx context.Context) error {
