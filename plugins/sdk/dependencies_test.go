@@ -4,6 +4,7 @@ package sdk
 
 import (
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,9 @@ var allowedDependencies = []string{
 	"go.opentelemetry.io/", "golang.org/x/", "google.golang.org/",
 }
 
+// hostOrPlugin matches the folders of the host and of plugins.
+var hostOrPlugin = regexp.MustCompile(`^(app|adapters|plugins/(mail|dns|sending)-)`)
+
 func TestSDKDependenciesAreListed(t *testing.T) {
 	const module = "github.com/tenantry/tenantry/"
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
@@ -33,7 +37,7 @@ func TestSDKDependenciesAreListed(t *testing.T) {
 		case !strings.Contains(firstElement, "."): // standard library
 		case inModule:
 			ownPackages++
-			if strings.HasPrefix(folder, "app") || strings.HasPrefix(folder, "adapters") || strings.HasPrefix(folder, "plugins/mail-") {
+			if hostOrPlugin.MatchString(folder) {
 				t.Errorf("the SDK depends on %s, a package of the host or of a plugin", pkg)
 			}
 		case !isAllowed(pkg):

@@ -45,7 +45,7 @@ func TestUnquoteTextInvertsQuoteText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := string(rapid.SliceOfN(rapid.Byte(), 0, 600).Draw(t, "text"))
 		if got, err := sdk.UnquoteText(sdk.QuoteText(text)); got != text || err != nil {
-			t.Fatalf("%q came back as %q, %v", text, got, err)
+			t.Fatalf("%q is quoted and unquoted to %q, %v, want the same text", text, got, err)
 		}
 	})
 }
@@ -71,10 +71,10 @@ func TestContentIsConvertedFromAndToZoneFiles(t *testing.T) {
 		}
 	}
 	if got, _ := sdk.ReadContent(dns.MX, "10  Mail.Example"); got != "10 mail.example" {
-		t.Errorf("an MX with two spaces and upper case is read as %q", got)
+		t.Errorf("an MX with two spaces and upper case is read as %q, want 10 mail.example", got)
 	}
 	if _, err := sdk.ReadContent(dns.MX, "mail.example."); err == nil {
-		t.Error("an MX without a preference is read")
+		t.Error("an MX without a preference is accepted, want an error")
 	}
 }
 

@@ -67,7 +67,7 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 				_ = answer.Body.Close()
 			}
 			if sent := received.Load() - before; errors.Is(err, ErrHostNotNamed) == allowed || (sent == 1) != allowed {
-				t.Errorf("%s to %s: %v, %d requests; allowed: %t", name, url, err, sent, allowed)
+				t.Errorf("%s to %s: %v after %d received requests, want the request allowed: %t", name, url, err, sent, allowed)
 			}
 		}
 	}
@@ -77,14 +77,14 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 			_ = conn.Close()
 		}
 		if (err == nil) != allowed || !allowed && !errors.Is(err, ErrHostNotNamed) {
-			t.Errorf("NewDialer to %s: %v; allowed: %t", address, err, allowed)
+			t.Errorf("NewDialer to %s: %v, want the connection allowed: %t", address, err, allowed)
 		}
 	}
 	if kind := outcome.KindOf(TransportError(ErrHostNotNamed)); kind != outcome.Broken {
 		t.Errorf("the outcome of ErrHostNotNamed is %v, want broken", kind)
 	}
 	if _, _, err := get(t, localhostURL); err != nil {
-		t.Errorf("a request outside a call: %v", err)
+		t.Errorf("a request outside a call of a plugin: %v, want no error", err)
 	}
 }
 
@@ -164,19 +164,19 @@ func TestProtocolSwitchIsABrokenAnswer(t *testing.T) {
 	if err == nil {
 		_, _ = io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		t.Error("the client returned an answer")
+		t.Error("the client returned an answer, want an error")
 	} else if got := OutcomeOf(TransportError(err)); got != OutcomeOf(BrokenAnswer("status 101")) {
 		t.Errorf("the error is %v, want a broken answer", err)
 	}
 	if err := <-readErr; errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("the connection stayed open")
+		t.Error("the connection stayed open, want the client to close it")
 	}
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	url := startProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/elsewhere" {
-			t.Error("the redirect was followed")
+			t.Error("the client followed the redirect")
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	})
@@ -188,24 +188,24 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 // TestEnvironmentProxiesAreIgnored runs the request in a separate process, because net/http reads
 // the variables once per process.
 func TestEnvironmentProxiesAreIgnored(t *testing.T) {
-	called := false
-	proxy := startProvider(t, func(http.ResponseWriter, *http.Request) { called = true })
+	proxyAsked := false
+	proxy := startProvider(t, func(http.ResponseWriter, *http.Request) { proxyAsked = true })
 	fetch := pluginCommand(t, "fetch", "http://provider.invalid/")
 	fetch.Env = append(fetch.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
-	if output, err := fetch.CombinedOutput(); err == nil || called {
-		t.Fatalf("the request succeeded or went through the proxy: %v, %s", err, output)
+	if output, err := fetch.CombinedOutput(); err == nil || proxyAsked {
+		t.Fatalf("the request: %v, %s, proxy asked: %v, want a failure without the proxy", err, output, proxyAsked)
 	}
 }
 
 func TestCallsTimeOut(t *testing.T) {
 	release := make(chan struct{})
 	url := startProvider(t, func(http.ResponseWriter, *http.Request) { <-release })
-	t.Cleanup(func() { close(release) }) // must run before server.Close, which waits for the handler
+	t.Cleanup(func() { close(release) }) // runs before the cleanup of startProvider, which waits for the handler
 	client := NewHTTPClient(50 * time.Millisecond)
 	answer, err := client.Get(url)
 	if err == nil {
 		_ = answer.Body.Close()
-		t.Fatal("the call did not time out")
+		t.Fatal("the provider does not answer, but the call succeeds, want a timeout")
 	}
 }
 
@@ -224,7 +224,7 @@ func TestSpansNameNoCustomers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if path != "/v1.0/domains/customer.example?code=hunter2" {
-		t.Fatalf("the provider was asked for %s", path)
+		t.Fatalf("the provider was asked for %s, want the whole path and query", path)
 	}
 	recorded := spans.GetSpans()
 	if len(recorded) != 1 || !strings.Contains(traceparent, recorded[0].SpanContext.SpanID().String()) {
@@ -236,6 +236,6 @@ func TestSpansNameNoCustomers(t *testing.T) {
 		}
 	}
 	if strings.Contains(recorded[0].Name, "customer") {
-		t.Errorf("the span is called %s", recorded[0].Name)
+		t.Errorf("the span is called %s, want a name without customer data", recorded[0].Name)
 	}
 }

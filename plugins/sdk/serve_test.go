@@ -109,7 +109,7 @@ func TestDescribePrintsJSON(t *testing.T) {
 		t.Fatalf("got %s, want the plugin test with its secret field", out)
 	}
 	if list, ok := got["name_servers"].([]any); !ok || len(list) != 0 {
-		t.Fatal("an empty list is not []")
+		t.Fatalf("name_servers is %v, want []", got["name_servers"])
 	}
 }
 
@@ -151,7 +151,7 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 			}
 			ready := startSimulator(t, cmd)
 			if ready.Provider != "test" || ready.Settings["url"] != ready.URL || ready.Control[0] != "tenants" {
-				t.Fatalf("the provider, URL or control calls are wrong: %+v", ready)
+				t.Fatalf("the ready line is %+v, want the provider test, its URL as the setting url, and the control call tenants", ready)
 			}
 			answer, err := http.Get(ready.URL)
 			if err != nil {
@@ -165,7 +165,7 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := cmd.Wait(); err != nil {
-				t.Fatalf("the simulator exited with %v", err)
+				t.Fatalf("the simulator exited with %v, want no error", err)
 			}
 		})
 	}

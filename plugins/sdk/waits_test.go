@@ -31,7 +31,7 @@ func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
 		{nil, 0}, {[]string{"a"}, 10 * time.Second}, {[]string{"b", "a"}, 10 * time.Second}, {[]string{"c", "b"}, 3 * time.Second}, {[]string{"c"}, 0},
 	} {
 		if got := waits.Left(t.Context(), tc.scopes...); got != tc.want {
-			t.Errorf("%v: %s, want %s", tc.scopes, got, tc.want)
+			t.Errorf("the scopes %v wait %s, want %s", tc.scopes, got, tc.want)
 		}
 	}
 	now = now.Add(10 * time.Second)
@@ -40,14 +40,14 @@ func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
 	}
 }
 
-func TestWaitsAreSharedWithTheHost(t *testing.T) {
+func TestProcessesShareWaitsThroughTheHost(t *testing.T) {
 	store := hostStore{}
 	throttledProcess, secondProcess := NewWaits(nil), NewWaits(nil)
 	throttledProcess.Share(store)
 	secondProcess.Share(store)
 	throttledProcess.Extend(t.Context(), "tenant", time.Minute)
-	if got := secondProcess.Left(t.Context(), "other", "tenant"); got != time.Minute {
-		t.Fatalf("the other process waits %s, want 1m", got)
+	if got := secondProcess.Left(t.Context(), "another tenant", "tenant"); got != time.Minute {
+		t.Fatalf("the second process waits %s, want 1m", got)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestNilWaitsHoldNothingBack(t *testing.T) {
 	waits.Extend(t.Context(), "a", time.Minute)
 	waits.Observe(t.Context(), "a", 429, http.Header{"Retry-After": {"7"}})
 	if err := waits.Check(t.Context(), "a"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("a nil Waits holds a call back: %v", err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestClientObservesRetryAfter(t *testing.T) {
 		if throttled != tc.throttled || !tc.throttled && err != nil {
 			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tc.status, tc.header, err, calls, tc.throttled)
 		}
-		if err := get("other key"); err != nil {
+		if err := get("different key"); err != nil {
 			t.Errorf("a call with a different scope: %v", err)
 		}
 		now = now.Add(7 * time.Second)
@@ -113,13 +113,13 @@ func TestRetryAfterReadsSecondsAndDates(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "-3": 0, "soon": 0,
 		"900":                           15 * time.Minute,
-		"9223372036854775807":           time.Hour,
+		"9223372036854775807":           time.Hour, // the longest wait that RetryAfter returns
 		"Mon, 02 Nov 2026 09:00:30 GMT": 30 * time.Second,
 		"Mon, 02 Nov 2026 08:00:00 GMT": 0,
 		"Tue, 03 Nov 2026 09:00:00 GMT": time.Hour,
 	} {
 		if got := RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("Retry-After %q is read as %s, want %s", text, got, want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (checker openAPIChecker) checking(next http.Handler) http.Handler {
 		label := r.Method + " " + r.URL.EscapedPath()
 		operation := checker.operation(r.Method, r.URL.EscapedPath())
 		if operation == nil {
-			checker.t.Errorf("%s is not in the document", label)
+			checker.t.Errorf("%s is not an operation of the document", label)
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -173,7 +173,7 @@ func TestUndescribedRequestsAndAnswersAreReported(t *testing.T) {
 			handler := openAPIChecker{document: instantlyDocument(t), t: &recorded}.checking(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, tc.answer) }))
 			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tc.method, tc.path, strings.NewReader(tc.body)))
 			if len(recorded.messages) == 0 {
-				t.Error("no error is reported")
+				t.Error("the checker reports no error")
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 		stamps[doc.account().Stamp] = true
 	}
 	if len(stamps) != 4 {
-		t.Errorf("the stamps are %v, want four different ones", stamps)
+		t.Errorf("the stamps are %v, want four different stamps", stamps)
 	}
 }
 
@@ -273,10 +273,10 @@ func TestDescriptionRequiresThePartnerLoginForSignIns(t *testing.T) {
 	}
 	for _, field := range declared.Fields {
 		if field.Name == "allow_password_credentials" && (field.Default != "false" || field.Account) {
-			t.Errorf("passwords are allowed by default, or by accounts: %+v", field)
+			t.Errorf("the field is %+v, want the default false, and no field of the account", field)
 		}
 		if strings.HasPrefix(field.Name, "partner_") && (!field.Secret || !field.Account) {
-			t.Errorf("%+v is not an account secret", field)
+			t.Errorf("the field is %+v, want a secret of the account", field)
 		}
 	}
 	if budgets := declared.Budgets; len(budgets) != 1 || budgets[0].Key != "credential" || budgets[0].Limit != 50 || budgets[0].Window != 10*time.Second {

@@ -20,7 +20,7 @@ func TestCheckReturnsTheWorkspacesOfTheKey(t *testing.T) {
 	}
 	env.Send(http.MethodDelete, "/keys/some", nil)
 	if _, err := env.With(texts{"api_key": "some"}).Check(t.Context()); err == nil {
-		t.Error("a deleted key is accepted")
+		t.Error("a deleted key is accepted, want an error")
 	}
 }
 

@@ -104,10 +104,10 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 			t.Errorf("a different key: %v, want no error", err)
 		}
 		if now = now.Add(want - time.Second); sdk.OutcomeOf(errorOfCheck(t, env)).Kind != sdk.Throttled {
-			t.Errorf("Retry-After %d: the pause ends too early", wait)
+			t.Errorf("Retry-After %d: the pause ends more than a second early", wait)
 		}
 		if now = now.Add(time.Second); errorOfCheck(t, env) != nil {
-			t.Errorf("Retry-After %d: the pause does not end", wait)
+			t.Errorf("Retry-After %d: the pause does not end after the wait", wait)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestRenameReplacesOnlyTheWordOfTheTemplate(t *testing.T) {
 		"example-one.test and examples":               "acme-one.test and examples",
 	} {
 		if got := rename(text, "acme"); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
+			t.Errorf("%q is renamed to %q, want %q", text, got, want)
 		}
 	}
 }

@@ -46,6 +46,7 @@ func (p *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (p *fakeProvider) executed() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.executedBodies) }
 
+// testSimulator is a simulator of fakeProvider.
 type testSimulator struct {
 	t        *testing.T
 	provider *fakeProvider
@@ -143,7 +144,7 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 			[][2]string{{"POST", "/shop/b"}}, []int{503}, 0},
 		{"operation, whatever its case", []string{status + `,"operation":"BUY"}`},
 			[][2]string{{"POST", "/shop/b"}}, []int{503}, 0},
-		{"another operation", []string{status + `,"operation":"sell"}`},
+		{"a different operation", []string{status + `,"operation":"sell"}`},
 			[][2]string{{"POST", "/shop/b"}}, []int{201}, 1},
 		{"writes only", []string{status + `,"writes_only":true}`},
 			[][2]string{{"GET", "/a"}, {"POST", "/a"}}, []int{201, 503}, 1},
@@ -177,7 +178,7 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 // The call must be in the journal at once. The journal must have its status as soon as the request
 // has been executed, even before the answer is sent.
 func TestFaultsDelayBeforeOrAfterExecution(t *testing.T) {
-	const wait = 80 * time.Millisecond
+	const delay = 80 * time.Millisecond
 	for kind, statusDuringDelay := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -192,8 +193,8 @@ func TestFaultsDelayBeforeOrAfterExecution(t *testing.T) {
 				if calls := s.journal(); len(calls) != 1 || calls[0].Status != statusDuringDelay {
 					t.Errorf("during the delay the journal is %+v, want one call with status %d", calls, statusDuringDelay)
 				}
-				if status := <-answered; status != http.StatusCreated || time.Since(began) != wait {
-					t.Errorf("the answer is %d after %s, want 201 after %s", status, time.Since(began), wait)
+				if status := <-answered; status != http.StatusCreated || time.Since(began) != delay {
+					t.Errorf("the answer is %d after %s, want 201 after %s", status, time.Since(began), delay)
 				}
 			})
 		})
@@ -210,7 +211,7 @@ func TestRetryAfterReachesTheProvider(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	if resp.Header.Get("Retry-After") != "planned" {
-		t.Error("the provider did not get retry_after")
+		t.Errorf("Retry-After is %q, want the one that the provider sets for a fault with retry_after", resp.Header.Get("Retry-After"))
 	}
 }
 
@@ -237,7 +238,7 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"delay with a kind that has none", "faults", `{"kind":"drop_after","delay_ms":5,"times":1}`},
 		{"negative skip", "faults", `{"kind":"drop_after","times":1,"skip":-1}`},
 		{"match without a path", "faults", `{"kind":"drop_after","times":1,"match":"POST"}`},
-		{"another provider", "faults", `{"kind":"drop_after","times":1,"provider":"bakery"}`},
+		{"a different provider", "faults", `{"kind":"drop_after","times":1,"provider":"bakery"}`},
 		{"empty clock", "clock", `{}`},
 		{"both clocks", "clock", `{"now":"2030-01-01T00:00:00Z","advance":"1h"}`},
 		{"no duration", "clock", `{"advance":"tomorrow"}`},
@@ -287,7 +288,7 @@ func TestPlannedFaultsSurviveARestart(t *testing.T) {
 	s.planFault(`{"kind":"status","status":503,"times":1,"skip":1}`)
 	s.call("GET", "/a", "")
 	if status, _ := startSimulator(t, dir).call("GET", "/a", ""); status != http.StatusServiceUnavailable {
-		t.Errorf("the second call answers %d, want the planned 503", status)
+		t.Errorf("after a restart, the second call answers %d, want the planned 503", status)
 	}
 }
 

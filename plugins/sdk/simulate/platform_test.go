@@ -92,9 +92,9 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 	call := openLibrary(t, dir)
 	call("PUT /_control/accounts/a", `{}`)
 	for _, tc := range []struct {
-		call, answer, name string
-		status             int
-		write              bool
+		call, answer, operation string
+		status                  int
+		write                   bool
 	}{
 		{"GET /v1/books?key=guessed", "", "list", 401, false},
 		{"GET /v1/books?key=reader", `["A"]`, "list", 200, false},
@@ -106,13 +106,13 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 		call("DELETE /_control/calls", "")
 		status, answer, _ := call(tc.call, "")
 		_, journal, _ := call("GET /_control/calls", "")
-		if status != tc.status || answer != tc.answer || !strings.Contains(journal, `"operation":"`+tc.name+`"`) || strings.Contains(journal, `"write":true`) != tc.write {
-			t.Errorf("%s: %d %s, want %d %s; the journal is %s, want operation %q and write %v", tc.call, status, answer, tc.status, tc.answer, journal, tc.name, tc.write)
+		if status != tc.status || answer != tc.answer || !strings.Contains(journal, `"operation":"`+tc.operation+`"`) || strings.Contains(journal, `"write":true`) != tc.write {
+			t.Errorf("%s: %d %s, want %d %s; the journal is %s, want operation %q and write %v", tc.call, status, answer, tc.status, tc.answer, journal, tc.operation, tc.write)
 		}
 	}
 	call("POST /_control/faults", `{"kind":"status","status":429,"retry_after":7,"times":1,"operation":"list"}`)
 	if status, answer, header := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || header.Get("Retry-After") != "7" {
-		t.Errorf("a planned fault: %d %s %v, want 429 after 7 s", status, answer, header)
+		t.Errorf("a planned fault: %d %s %v, want 429 with the body 7 and a Retry-After of 7 s", status, answer, header)
 	}
 	if _, answer, _ := openLibrary(t, dir)("GET /v1/books?key=reader", ""); answer != "[]" {
 		t.Errorf("after a restart the list is %s, want []", answer)
@@ -162,7 +162,7 @@ func TestRatesSlideOrAreFixed(t *testing.T) {
 	}{
 		"a sliding window":                          {[]simulate.Rate{slides}, []int{0, 30, 10, 20, 1, 29}, []int{0, 0, 20, 0, 29, 0}},
 		"a fixed window":                            {[]simulate.Rate{fixed}, []int{0, 30, 10, 20, 1, 1}, []int{0, 0, 20, 0, 0, 58}},
-		"the longer of two":                         {[]simulate.Rate{slides, {Calls: 1, Window: 40 * time.Second}}, []int{0, 10, 30}, []int{0, 30, 0}},
+		"the longer wait of two limits":             {[]simulate.Rate{slides, {Calls: 1, Window: 40 * time.Second}}, []int{0, 10, 30}, []int{0, 30, 0}},
 		"a sliding window beside a short fixed one": {[]simulate.Rate{{Calls: 2, Window: 10 * time.Second, Fixed: true}, slides}, []int{0, 20, 20, 20}, []int{0, 0, 20, 0}},
 		"a short fixed window beside a sliding one": {[]simulate.Rate{slides, {Calls: 2, Window: 10 * time.Second, Fixed: true}}, []int{0, 20, 20, 20}, []int{0, 0, 20, 0}},
 		"two fixed windows":                         {[]simulate.Rate{fixed, {Calls: 1, Window: 10 * time.Second, Fixed: true}}, []int{0, 5, 5, 10, 40}, []int{0, 5, 0, 40, 0}},

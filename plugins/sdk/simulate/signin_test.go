@@ -114,13 +114,13 @@ func TestSignInLinkWorksOnce(t *testing.T) {
 		}
 	}
 	if status, page := visit(f, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
-		t.Errorf("accepted: %d %s, want 200 without the form", status, page)
+		t.Errorf("an accepted sign-in: %d %s, want 200 without the form", status, page)
 	}
 	if status, page := visit(f, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
-		t.Errorf("a second time: %d %s, want 400 with \"used already\"", status, page)
+		t.Errorf("a second sign-in with the link: %d %s, want 400 with \"used already\"", status, page)
 	}
 	if status, page := visit(f, f.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
-		t.Errorf("declined: %d %s, want 200 with \"declined\"", status, page)
+		t.Errorf("a declined sign-in: %d %s, want 200 with \"declined\"", status, page)
 	}
 	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "This link is unknown") {
 		t.Errorf("a guessed link: %d %s, want 400 with \"This link is unknown\"", status, page)
@@ -179,7 +179,7 @@ func TestSignInLinkExpires(t *testing.T) {
 			t.Fatalf("setting the clock: %d %s", answer.Code, answer.Body)
 		}
 		if status, page := visit(f, link, "", ""); status != want {
-			t.Errorf("after %s: %d %s, want %d", elapsed, status, page, want)
+			t.Errorf("%s after the start: %d %s, want %d", elapsed, status, page, want)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestConnectPageConnectsAfterAccept(t *testing.T) {
 		{"broken@a.example", "accept", http.StatusInternalServerError},
 	} {
 		if status, text := visit(page, "/connect", tc.username, tc.decision); status != tc.status {
-			t.Errorf("%s, %s: %d %s, want %d", tc.username, tc.decision, status, text, tc.status)
+			t.Errorf("the username %s with %s: %d %s, want %d", tc.username, tc.decision, status, text, tc.status)
 		}
 	}
 	if !slices.Equal(connected, []string{"bob@a.example"}) {

@@ -103,8 +103,11 @@ func TestFileKeepsChanges(t *testing.T) {
 		}
 	})
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v: others can read the state", info.Mode(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o600 {
+		t.Errorf("the mode of the state file is %v, want 0600", mode)
 	}
 }
 
@@ -133,17 +136,7 @@ func TestFileForgetsAChangeThatIsNotSaved(t *testing.T) {
 	})
 }
 
-func TestOpenFileRefusesInvalidContent(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := simulate.OpenFile(path, 1); err == nil {
-		t.Error("a malformed state counts as a new one")
-	}
-}
-
-// TestOpenStateStartsFreshOrFails checks a new folder, an invalid URL and an unreadable state file.
+// TestOpenStateStartsFreshOrFails checks a new folder, an invalid URL and a malformed state file.
 func TestOpenStateStartsFreshOrFails(t *testing.T) {
 	fresh := func(now time.Time) time.Time { return now }
 	dir, before := t.TempDir(), time.Now().Truncate(0)
@@ -157,13 +150,13 @@ func TestOpenStateStartsFreshOrFails(t *testing.T) {
 		}
 	})
 	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://[", DataDir: t.TempDir()}, fresh); err == nil {
-		t.Error("an invalid URL was accepted")
+		t.Error("an invalid URL is accepted, want an error")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{DataDir: dir}, fresh); err == nil {
-		t.Error("a malformed state counts as a new one")
+		t.Error("a malformed state file is accepted, want an error")
 	}
 }
 
@@ -174,6 +167,6 @@ func TestDiskErrorIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, _ := s.call("POST", "/_control/clock", `{"advance":"1h"}`); status != http.StatusInternalServerError {
-		t.Errorf("the status is %d although nothing could be saved, want 500", status)
+		t.Errorf("the state cannot be saved, and the status is %d, want 500", status)
 	}
 }

@@ -104,7 +104,7 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 		return len(doc["data"].([]any))
 	}
 	if count(sim, "/api/workspaces/v1.1") != 1 || count(selectingAdmin, "/api/workspaces/v1.1") != 2 || count(otherAdmin, "/api/sender-emails") != 1 {
-		t.Error("a token sees the wrong workspaces or accounts")
+		t.Error("want one workspace for the api-user, both workspaces for the super-admin, and one account in the selected workspace")
 	}
 	if status, _, _ := sim.call("POST", "/api/workspaces/v1.1/switch-workspace", map[string]int{"team_id": 2}); status != 403 {
 		t.Errorf("an api-user selects a workspace: %d, want 403", status)
@@ -118,7 +118,7 @@ func TestSuperAdminsShareTheSelectedWorkspace(t *testing.T) {
 		t.Errorf("a super-admin selects a workspace: %d, want 200", status)
 	}
 	if count(otherAdmin, "/api/sender-emails") != 0 || count(sim, "/api/sender-emails") != 1 {
-		t.Error("the other super-admin did not switch, or the api-user did")
+		t.Error("after the selection, want no account for the second super-admin, and still one account for the api-user")
 	}
 	if status, _, _ := sim.call("GET", "/api/workspaces/v1.1/2", nil); status != 404 {
 		t.Errorf("the workspace of a different token: %d, want 404", status)
@@ -174,7 +174,7 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 	}
 	sim.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
 	if _, _, doc := sim.call("GET", "/api/sender-emails?per_page=100&search=x", nil); len(doc["data"].([]any)) != 16 {
-		t.Error("the quirks have no effect")
+		t.Errorf("with the quirks: %v, want all 16 accounts on one page", doc["data"])
 	}
 }
 

@@ -35,14 +35,14 @@ func TestDashboardConnectsMailboxes(t *testing.T) {
 	if list := doc.([]any); len(list) != 1 || list[0].(map[string]any)["from_email"] != "bob@a.example" || list[0].(map[string]any)["is_smtp_success"] != false {
 		t.Fatalf("the list after a restart is %v, want bob@a.example without SMTP", doc)
 	}
-	sim.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 20})
+	sim.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 300})
 	if sim.connectMailbox("bob@a.example") != 200 || sim.connectMailbox("carl@a.example") != 200 {
 		t.Error("the form does not answer 200")
 	}
 	if _, _, doc := sim.api("GET", "/email-accounts?isSmtpSuccess=true", nil); len(doc.([]any)) != 1 {
 		t.Errorf("before the lag the connected accounts are %v, want only bob@a.example", doc)
 	}
-	sim.call("POST", "/_control/clock", map[string]string{"advance": "20s"})
+	sim.call("POST", "/_control/clock", map[string]string{"advance": "300s"})
 	if _, _, doc := sim.api("GET", "/email-accounts", nil); len(doc.([]any)) != 2 {
 		t.Errorf("after the lag the accounts are %v, want two", doc)
 	}

@@ -188,7 +188,7 @@ var queueWakes = []queueCheck{
 		startWorker(t, worker, map[string]ports.Handler{"job": jobRecorder.record, "other": otherRecorder.record})
 		wake(t, worker, ports.Wakeup{Kind: "other", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "stranger", ID: "1"})
 		if ofJob, ofOther := jobRecorder.next(t), otherRecorder.next(t); ofJob.Kind != "job" || ofOther.Kind != "other" {
-			t.Fatalf("the handler of job got the kind %q, and the handler of other got %q", ofJob.Kind, ofOther.Kind)
+			t.Fatalf("the handler of job got the kind %q, and the handler of other got %q, want their own kinds", ofJob.Kind, ofOther.Kind)
 		}
 	}},
 	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
@@ -212,12 +212,14 @@ var queueWakes = []queueCheck{
 			wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "1"})
 			wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(300 * time.Millisecond)})
 		}
+		began := time.Now()
 		startWorker(t, worker, recordingHandlers(recorder))
 		wake(t, worker, ports.Wakeup{Kind: "job", ID: "last", At: time.Now().Add(time.Second)})
 		for seen := map[string]bool{}; !seen["1"] || !seen["last"]; {
 			seen[recorder.next(t).ID] = true
 		}
-		if n := recorder.countOf("1"); n > 2 {
+		// On a slow machine, the queue may run the job again.
+		if n := recorder.countOf("1"); n > 2 && time.Since(began) < QueueRescueAfter {
 			t.Fatalf("after 150 wake-ups of a waiting job its handler ran %d times, want 1 or 2", n)
 		}
 	}},
@@ -317,7 +319,7 @@ var queueBacklogs = []queueCheck{
 	{"the backlog counts waiting jobs by kind, with their lateness", func(t testing.TB, open func() ports.Worker) {
 		worker := open()
 		if backlog := backlogOf(t, worker); len(backlog) != 0 {
-			t.Fatalf("the backlog of an empty queue is %+v", backlog)
+			t.Fatalf("the backlog of an empty queue is %+v, want no kinds", backlog)
 		}
 		inAnHour := time.Now().Add(time.Hour)
 		wake(t, worker,
@@ -353,7 +355,7 @@ var queueBacklogs = []queueCheck{
 		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
 		if backlog := backlogOf(t, worker); len(backlog) != 0 {
-			t.Fatalf("the backlog of a running job is %+v", backlog)
+			t.Fatalf("the backlog is %+v while the only job runs, want no kinds", backlog)
 		}
 		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1", At: time.Now().Add(time.Hour)})
 		if backlog := backlogOf(t, worker); len(backlog) != 1 || backlog[0].Waiting != 1 {

@@ -232,7 +232,7 @@ var queueSweeps = []queueCheck{
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
 		jobs, worker := newJobLog(t, "1"), open()
-		firstSave, secondSave := make(chan error, 10), make(chan error, 10)
+		saveOfFirstClaim, saveOfLaterClaim := make(chan error, 10), make(chan error, 10)
 		paused, resume := make(chan bool, 10), make(chan bool)
 		release := sync.OnceFunc(func() { close(resume) })
 		defer release()
@@ -241,14 +241,14 @@ var queueSweeps = []queueCheck{
 			switch {
 			case err != nil || !ok:
 				return err
-			case epoch == 1: // pauses until a second worker is done
+			case epoch == 1: // pauses until a later claim has saved
 				paused <- true
 				<-resume
-				firstSave <- jobs.Save("1", epoch)
+				saveOfFirstClaim <- jobs.Save("1", epoch)
 			default:
 				// On a slow machine, this claim may be outdated too. A later claim then saves.
 				if err := jobs.Save("1", epoch); !errors.Is(err, errOutdatedEpoch) {
-					secondSave <- err
+					saveOfLaterClaim <- err
 				}
 			}
 			return nil
@@ -257,15 +257,15 @@ var queueSweeps = []queueCheck{
 		// minute.
 		startWorker(t, worker, map[string]ports.Handler{"job": step}, jobs.sweep(worker))
 		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
-		receiveWithin(t, eventTimeout, paused, "the worker")
+		receiveWithin(t, eventTimeout, paused, "the first claim")
 		takeoverWorker := open()
 		startWorker(t, takeoverWorker, map[string]ports.Handler{"job": step}, jobs.sweep(takeoverWorker))
-		if err := receiveWithin(t, eventTimeout, secondSave, "the second worker"); err != nil {
+		if err := receiveWithin(t, eventTimeout, saveOfLaterClaim, "the save of a later claim"); err != nil {
 			t.Fatal(err)
 		}
 		release()
-		if err := receiveWithin(t, eventTimeout, firstSave, "the first worker"); err == nil {
-			t.Fatal("the first worker overwrote the result of the second")
+		if err := receiveWithin(t, eventTimeout, saveOfFirstClaim, "the save of the first claim"); err == nil {
+			t.Fatal("the first claim overwrote the result of a later claim")
 		}
 	}},
 }
