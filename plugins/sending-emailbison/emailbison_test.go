@@ -39,11 +39,11 @@ func (env instance) putAccounts(addresses ...string) {
 
 // createSuperAdmin creates the token superAdminToken and a number of workspaces.
 func (env instance) createSuperAdmin(workspaces int) {
-	docs := []map[string]any{}
+	created := []map[string]any{}
 	for n := range workspaces {
-		docs = append(docs, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
+		created = append(created, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
 	}
-	env.Send(http.MethodPut, "/workspaces", docs)
+	env.Send(http.MethodPut, "/workspaces", created)
 	env.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
 }
 
@@ -52,9 +52,9 @@ func (env instance) createSuperAdmin(workspaces int) {
 func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 	env := newInstance(t)
 	for _, tc := range []struct {
-		quirks  map[string]bool
-		setting string
-		want    sdk.Workspace
+		quirks      map[string]bool
+		workspaceID string
+		want        sdk.Workspace
 	}{
 		{map[string]bool{}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares this id with workspace_id
@@ -63,13 +63,13 @@ func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
 	} {
 		env.setQuirks(tc.quirks)
-		reach, err := env.platformFor(simulator.Token, tc.setting).Check(t.Context())
+		reach, err := env.platformFor(simulator.Token, tc.workspaceID).Check(t.Context())
 		if err != nil || reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 1 || reach.Workspaces[0] != tc.want {
-			t.Errorf("%v, workspace_id %q: %+v, %v, want only %+v", tc.quirks, tc.setting, reach, err, tc.want)
+			t.Errorf("%v, workspace_id %q: %+v, %v, want only %+v", tc.quirks, tc.workspaceID, reach, err, tc.want)
 		}
 	}
 	if _, err := env.platformFor(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
-		t.Errorf("an expected workspace that cannot be verified: %v, want invalid_request", err)
+		t.Errorf("while the list and the own workspace are hidden, a workspace_id: %v, want invalid_request", err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestCheckWhenTheInstanceHidesWorkspaces(t *testing.T) {
 // super-admin token with several workspaces, and that Check and Account do not select a workspace.
 func TestSuperAdminTokenUsesTheSelectedWorkspace(t *testing.T) {
 	env := newInstance(t)
-	env.createSuperAdmin(20)
+	env.createSuperAdmin(20) // more than the 15 workspaces of one page
 	platform := env.platformFor(superAdminToken, "")
 	reach, err := platform.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
@@ -187,11 +187,11 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	if err != nil || len(page.Accounts) != 1 {
 		t.Fatalf("the list is %+v, %v, want one account", page, err)
 	}
-	a, err := platform.Account(t.Context(), "anna@a.example")
-	if err != nil || a != page.Accounts[0] {
-		t.Fatalf("the account is %+v, %v, but it is listed as %+v", a, err, page.Accounts)
+	found, err := platform.Account(t.Context(), "anna@a.example")
+	if err != nil || found != page.Accounts[0] {
+		t.Fatalf("the account is %+v, %v, but it is listed as %+v", found, err, page.Accounts)
 	}
-	if err := platform.Remove(t.Context(), a.ID); err != nil {
+	if err := platform.Remove(t.Context(), found.ID); err != nil {
 		t.Fatal(err)
 	}
 	calls := env.Requests()

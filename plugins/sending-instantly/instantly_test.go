@@ -297,14 +297,14 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		}
 		_, err = platformFor(simulator.Key).StartSignIn(t.Context(), "a@one.test")
 		if result := sdk.OutcomeOf(err); result.Kind != sdk.Throttled || result.RetryAfter != time.Minute {
-			t.Errorf("start 76 of a workspace: %v, want throttled for a minute", err)
+			t.Errorf("start 76 of the workspace: %v, want throttled for a minute", err)
 		}
-		otherKey := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, ready.URL+"/_control/keys/other", otherKey))
+		keyOfOtherWorkspace := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, ready.URL+"/_control/keys/other", keyOfOtherWorkspace))
 		for i := range 75 {
 			_, err := platformFor("other").StartSignIn(t.Context(), "a@one.test")
 			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != (i >= 74) {
-				t.Fatalf("start %d of the address: %v, want throttled: %v", 76+i+1, err, i >= 74)
+				t.Fatalf("start %d of the IP address: %v, want throttled: %v", 76+i+1, err, i >= 74)
 			}
 		}
 	})

@@ -43,7 +43,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 			listedIDs[a.ID] = true
 		}
 		if err != nil || len(accounts) != tc.senders || len(listedIDs) != tc.senders || env.Calls.Load() > int64(tc.calls) {
-			t.Errorf("%d senders, %v: %d are listed with %d ids in %d calls, want at most %d, %v", tc.senders, tc.behaviour, len(accounts), len(listedIDs), env.Calls.Load(), tc.calls, err)
+			t.Errorf("%d senders, %v: %d are listed with %d ids in %d calls, %v, want each once in at most %d calls", tc.senders, tc.behaviour, len(accounts), len(listedIDs), env.Calls.Load(), err, tc.calls)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 		}
 		second, err := cursorOfSecondPage.page(tc.second)
 		if err != nil || json.Unmarshal([]byte(second.Next), &cursorOfThirdPage) != nil || cursorOfThirdPage.SkipMeaning != tc.means {
-			t.Errorf("%s: %+v, %v, want the meaning %v", name, cursorOfThirdPage, err, tc.means)
+			t.Errorf("%s: the cursor of the third page is %+v, %v, want the meaning %v", name, cursorOfThirdPage, err, tc.means)
 		}
 	}
 }

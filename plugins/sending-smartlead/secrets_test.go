@@ -86,7 +86,7 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 		}
 	}
 	received := requests.Load()
-	if received < 6 {
+	if received < 6 { // six of the bases are servers
 		t.Fatalf("only %d requests had the key in the query, want at least 6", received)
 	}
 	if int64(len(spans.GetSpans())) < received {
@@ -134,7 +134,7 @@ func TestAccountPasswordIsNotDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if results := fmt.Sprintf("%+v %+v", checkResult, account); strings.Contains(results, answer["password"].(string)) {
-		t.Error("a result contains the password")
+		t.Error("the result of Check or Account contains the password")
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[accountDoc]()) {
 		if name := strings.ToLower(field.Tag.Get("json")); strings.Contains(name, "password") || field.Type.Kind() == reflect.Map {

@@ -113,7 +113,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 			}
 		}
 		if err := describe(t, dir, entry.Name); err != nil {
-			t.Errorf("the plugin does not start after files were added: %v", err)
+			t.Errorf("after files were added, describing the plugin: %v, want no error", err)
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 				t.Fatalf("the description has version %s, %v, want %s", d.Version, err, next)
 			}
 			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
-				t.Errorf("the files of the previous version: %v", err)
+				t.Errorf("the files of the previous version: %v, want them kept", err)
 			}
 			version, previous = next, change.File
 		}

@@ -59,10 +59,10 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 		"lookups that were not requested":    func(read *dns.ZoneRead) { read.Referenced.ParentDMARC = map[string][]string{"_dmarc.test": nil} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range dnsReaderChecks {
+			for _, check := range dnsReaderChecks {
 				env := newFakeEnv()
 				env.reader = brokenReader{env.fake.DNS, change}
-				if checkFails(t, func(t T) { c.run(t, env) }) {
+				if checkFails(t, func(t T) { check.run(t, env) }) {
 					return
 				}
 			}
@@ -174,7 +174,7 @@ func withEditedChanges(edit func(dns.Change) dns.Change) applyFunc {
 }
 
 func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
-	for name, b := range map[string]brokenProvider{
+	for name, broken := range map[string]brokenProvider{
 		"counts no zones":                {check: func(int) (int, error) { return 0, nil }},
 		"counts zones that do not exist": {check: func(int) (int, error) { return 7, nil }},
 		"reports any name as a zone": {zone: func(name string, _ dns.Zone, _ error) (dns.Zone, error) {
@@ -301,8 +301,8 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requireDetected(t, DNSProviderChecks(), func() DNSProviderEnv {
 				env := newProviderEnv()
-				b.DNSProvider = env.fake
-				env.provider = b
+				broken.DNSProvider = env.fake
+				env.provider = broken
 				return env
 			})
 		})

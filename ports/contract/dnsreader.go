@@ -28,8 +28,8 @@ type dnsReaderCheck struct {
 
 // DNSReader runs the contract suite of ports.DNSReader.
 func DNSReader[R Runner[R]](t R, open func(R) DNSReaderEnv) {
-	for _, c := range dnsReaderChecks {
-		t.Run(c.name, func(t R) { c.run(t, open(t)) })
+	for _, check := range dnsReaderChecks {
+		t.Run(check.name, func(t R) { check.run(t, open(t)) })
 	}
 }
 

@@ -20,8 +20,8 @@ type limiterCheck struct {
 
 // Limiter runs the contract suite of ports.Limiter. open returns an empty limiter.
 func Limiter[R Runner[R]](t R, open func(R) ports.Limiter) {
-	for _, c := range limiterChecks {
-		t.Run(c.name, func(t R) { c.run(t, open(t)) })
+	for _, check := range limiterChecks {
+		t.Run(check.name, func(t R) { check.run(t, open(t)) })
 	}
 }
 
@@ -149,12 +149,12 @@ var limiterChecks = []limiterCheck{
 		bucket := newBucket("a", 2)
 		giveBack := requireAllowed(t, l, bucket, 1)
 		<-time.After(200 * time.Millisecond)
-		second := time.Now()
+		beforeSecondTake := time.Now()
 		requireAllowed(t, l, bucket, 0)
 		giveBack()
 		v, _ := l.Take(t.Context(), bucket)
-		if !v.Allowed || v.ResetIn < bucket.Window-time.Since(second)-timeTolerance {
-			t.Fatalf("the verdict is %+v, want the request allowed, and ResetIn counted from the second take", v)
+		if !v.Allowed || v.ResetIn < bucket.Window-time.Since(beforeSecondTake)-timeTolerance {
+			t.Fatalf("the verdict is %+v, want the request allowed, and ResetIn counted from the take that remains", v)
 		}
 	}},
 	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {

@@ -101,9 +101,9 @@ func (b brokenLimiter) Enter(ctx context.Context, name string, slots int) (func(
 // TestLimiterSuiteDetectsBrokenPromises runs the suite on a correct limiter and on broken ones,
 // with the fake clock of synctest.
 func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
-	for _, c := range limiterChecks {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.run(t, newPlainLimiter()) })
+	for _, check := range limiterChecks {
+		t.Run(check.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { check.run(t, newPlainLimiter()) })
 		})
 	}
 	for name, b := range map[string]brokenLimiter{

@@ -210,7 +210,7 @@ var mailboxChecks = []mailCheck{
 		mailboxOfFirstDomain := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		mailboxOfSecondDomain := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		if strings.EqualFold(mailboxOfFirstDomain.Alias, mailboxOfSecondDomain.Alias) {
-			t.Fatalf("both mailboxes have the alias %s", mailboxOfFirstDomain.Alias)
+			t.Fatalf("the mailboxes of both domains have the alias %s", mailboxOfFirstDomain.Alias)
 		}
 	}},
 	{"mail/mailboxes/one-per-address", "creating a mailbox again creates no second one for the address", func(t T, env MailPlatformEnv) {

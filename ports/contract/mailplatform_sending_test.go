@@ -266,13 +266,13 @@ func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 		checks []mailCheck
 		broken map[string]brokenRulesOrTrace
 	}{{ruleChecks, brokenRules}, {traceChecks, brokenTraces}} {
-		for name, b := range suite.broken {
+		for name, broken := range suite.broken {
 			t.Run(name, func(t *testing.T) {
 				requireDetected(t, suite.checks, func() MailPlatformEnv {
 					env := newFakeEnv()
-					p := brokenTenant(func(m ports.MailTenant) brokenRulesOrTrace { b.MailTenant = m; return b })
-					p.MailPlatform = env.fake
-					env.platform = p
+					platform := brokenTenant(func(m ports.MailTenant) brokenRulesOrTrace { broken.MailTenant = m; return broken })
+					platform.MailPlatform = env.fake
+					env.platform = platform
 					return env
 				})
 			})

@@ -400,12 +400,12 @@ var brokenPlatforms = map[string]brokenPlatform{
 
 // TestMailPlatformSuiteDetectsBrokenPromises runs the suite on fakes that break one promise each.
 func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
-	for name, b := range brokenPlatforms {
+	for name, broken := range brokenPlatforms {
 		t.Run(name, func(t *testing.T) {
 			requireDetected(t, MailPlatformChecks(), func() MailPlatformEnv {
 				env := newFakeEnv()
-				b.MailPlatform = env.fake
-				env.platform = b
+				broken.MailPlatform = env.fake
+				env.platform = broken
 				return env
 			})
 		})

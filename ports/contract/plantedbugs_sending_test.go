@@ -124,13 +124,13 @@ var plantedSendingBugs = map[string]plantedSendingBug{
 // TestEachSendingCheckFindsItsPlantedBug checks that each check of sending platforms passes without
 // its planted bug and fails with it.
 func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
-	for _, c := range sendingChecks() {
-		bug, ok := plantedSendingBugs[c.ID]
+	for _, check := range sendingChecks() {
+		bug, ok := plantedSendingBugs[check.ID]
 		if !ok {
-			t.Errorf("no planted bug shows that %s can fail", c.ID)
+			t.Errorf("no planted bug shows that %s can fail", check.ID)
 			continue
 		}
-		t.Run(c.ID, func(t *testing.T) {
+		t.Run(check.ID, func(t *testing.T) {
 			t.Parallel()
 			for _, plant := range []func(*SendingPlatformEnv){nil, bug.plant} {
 				synctest.Test(t, func(t *testing.T) {
@@ -138,14 +138,14 @@ func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 					if plant != nil {
 						plant(&env)
 					}
-					for _, p := range []*ports.SendingPlatform{&env.Platform, &env.Refused, &env.Absent, &env.Lesser} {
-						*p = wire.SendingInProcess(*p, calls.record)
+					for _, platform := range []*ports.SendingPlatform{&env.Platform, &env.Refused, &env.Absent, &env.Lesser} {
+						*platform = wire.SendingInProcess(*platform, calls.record)
 					}
 					workspaces := env.WithWorkspaces
 					env.WithWorkspaces = func(t T, n int) ports.SendingPlatform {
 						return wire.SendingInProcess(workspaces(t, n), calls.record)
 					}
-					if failed := checkFails(t, func(t T) { c.Run(t, env) }); failed != (plant != nil) {
+					if failed := checkFails(t, func(t T) { check.Run(t, env) }); failed != (plant != nil) {
 						t.Errorf("with the bug: %v, the check fails: %v", plant != nil, failed)
 					}
 					if plant != nil && !calls.has(bug.operation) {

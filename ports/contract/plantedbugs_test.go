@@ -319,21 +319,21 @@ func (l *operationLog) has(operation string) bool {
 // have called the operation with the bug. Otherwise the calls that `tenantry plugin test` shows for
 // a failed check would not help to find the bug.
 func TestEachMailCheckFindsItsPlantedBug(t *testing.T) {
-	for _, c := range MailPlatformChecks() {
-		bug, ok := plantedMailBugs[c.ID]
+	for _, check := range MailPlatformChecks() {
+		bug, ok := plantedMailBugs[check.ID]
 		if !ok {
-			t.Errorf("no planted bug shows that %s can fail", c.ID)
+			t.Errorf("no planted bug shows that %s can fail", check.ID)
 			continue
 		}
-		t.Run(c.ID, func(t *testing.T) {
+		t.Run(check.ID, func(t *testing.T) {
 			env, calls := newFakeEnv(), &operationLog{}
 			env.platform = wire.MailInProcess(env.fake, calls.record)
-			if checkFails(t, func(t T) { c.Run(t, env) }) {
+			if checkFails(t, func(t T) { check.Run(t, env) }) {
 				t.Fatal("the check fails without the bug")
 			}
 			env, calls = newFakeEnv(), &operationLog{}
 			env.platform = wire.MailInProcess(bug.plant(env.fake), calls.record)
-			if !checkFails(t, func(t T) { c.Run(t, env) }) {
+			if !checkFails(t, func(t T) { check.Run(t, env) }) {
 				t.Error("the check does not find the bug")
 			}
 			if !calls.has(bug.operation) {

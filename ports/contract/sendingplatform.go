@@ -92,10 +92,10 @@ type sendingCheck = Check[SendingPlatformEnv]
 // SendingPlatform runs the contract suite of ports.SendingPlatform. open returns a new environment
 // each time.
 func SendingPlatform[R Runner[R]](t R, open func(T) SendingPlatformEnv) {
-	for _, c := range SendingPlatformChecks() {
-		t.Run(c.ID, func(t R) {
+	for _, check := range SendingPlatformChecks() {
+		t.Run(check.ID, func(t R) {
 			t.Parallel() // many checks only wait
-			c.Run(t, open(t))
+			check.Run(t, open(t))
 		})
 	}
 }
@@ -104,10 +104,10 @@ func SendingPlatform[R Runner[R]](t R, open func(T) SendingPlatformEnv) {
 // check needs a new environment, and fails if the environment is incomplete.
 func SendingPlatformChecks() []Check[SendingPlatformEnv] {
 	checks := sendingChecks()
-	for i, c := range checks {
+	for i, check := range checks {
 		checks[i].Run = func(t T, env SendingPlatformEnv) {
 			env.requireComplete(t)
-			c.Run(t, env)
+			check.Run(t, env)
 		}
 	}
 	return checks

@@ -55,12 +55,12 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 
 // fakeWithWorkspaces returns a fake whose credential reaches this number of workspaces.
 func fakeWithWorkspaces(_ T, workspaces int) ports.SendingPlatform {
-	p := fake.NewSendingPlatform()
-	p.Reach.Workspaces = nil
+	platform := fake.NewSendingPlatform()
+	platform.Reach.Workspaces = nil
 	for i := range workspaces {
-		p.Reach.Workspaces = append(p.Reach.Workspaces, integration.Workspace{ID: string(rune('a' + i)), Name: "One of several"})
+		platform.Reach.Workspaces = append(platform.Reach.Workspaces, integration.Workspace{ID: string(rune('a' + i)), Name: "One of several"})
 	}
-	return p
+	return platform
 }
 
 // failSending makes the fake fail until lift is called.
@@ -385,11 +385,11 @@ func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakP
 
 func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 	environments := fakeSendingEnvs()
-	for name, b := range brokenSendings() {
+	for name, wrap := range brokenSendings() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				requireSendingDetected(t, environments["all capabilities"], func(env *SendingPlatformEnv) { env.Platform = b(env.Platform.(*fake.SendingPlatform)) })
+				requireSendingDetected(t, environments["all capabilities"], func(env *SendingPlatformEnv) { env.Platform = wrap(env.Platform.(*fake.SendingPlatform)) })
 			})
 		})
 	}

@@ -175,8 +175,8 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 }
 
 // TestFaultsDelayBeforeOrAfterExecution checks when a request is executed and when it is answered.
-// The call must be in the journal at once. The journal must have its status as soon as the request
-// has been executed, even before the answer is sent.
+// The call must be in the journal at once. The journal must have the status of the call as soon as
+// the request has been executed, even before the answer is sent.
 func TestFaultsDelayBeforeOrAfterExecution(t *testing.T) {
 	const delay = 80 * time.Millisecond
 	for kind, statusDuringDelay := range map[string]int{"delay": 0, "delay_after": http.StatusCreated} {

@@ -141,8 +141,9 @@ func (b bodyWithHook) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// TestSignInLinkConnectsOnceWhenSubmittedTwice submits a link while its first submission is still
-// being read. The faster submission connects its mailbox, and the slower submission fails.
+// TestSignInLinkConnectsOnceWhenSubmittedTwice submits the form of a link while the server still
+// reads an earlier submission. The later submission is faster: it connects its mailbox, and the
+// earlier submission fails.
 func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 	for _, decision := range []string{"accept", "deny"} {
 		t.Run(decision, func(t *testing.T) {

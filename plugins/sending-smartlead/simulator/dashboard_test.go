@@ -37,7 +37,7 @@ func TestDashboardConnectsMailboxes(t *testing.T) {
 	}
 	sim.call("PUT", "/_control/quirks", map[string]any{"lag_seconds": 300})
 	if sim.connectMailbox("bob@a.example") != 200 || sim.connectMailbox("carl@a.example") != 200 {
-		t.Error("the form does not answer 200")
+		t.Error("a form of the dashboard does not answer 200")
 	}
 	if _, _, doc := sim.api("GET", "/email-accounts?isSmtpSuccess=true", nil); len(doc.([]any)) != 1 {
 		t.Errorf("before the lag the connected accounts are %v, want only bob@a.example", doc)

@@ -108,7 +108,7 @@ func testRateLimits(t *testing.T) {
 	}
 	moveClock("-24h")
 	status, headers, doc := client.api("GET", "/email-accounts", nil)
-	wait, _ := strconv.Atoi(headers.Get("Retry-After"))
+	wait, _ := strconv.Atoi(headers.Get("Retry-After")) // the 60 calls have taken 12 s of the minute
 	if status != 429 || wait != 48 || doc.(map[string]any)["error"].(map[string]any)["code"] != "RATE_LIMIT_EXCEEDED" {
 		t.Fatalf("call 61: %d %v %v, want 429 with a wait of 48 s", status, headers, doc)
 	}
@@ -133,7 +133,7 @@ func testRateLimits(t *testing.T) {
 func TestKeysAreCheckedAndSeeOnlyTheirUser(t *testing.T) {
 	client := openSimulator(t, t.TempDir())
 	if status, _, doc := client.call("GET", prefix+"/email-accounts?api_key=x", nil); status != 401 || doc.(map[string]any)["message"] != "Invalid API Key" {
-		t.Errorf("an unknown key: %d %v, want 401", status, doc)
+		t.Errorf("an unknown key: %d %v, want 401 with the message Invalid API Key", status, doc)
 	}
 	client.call("PUT", "/_control/keys/second", map[string]any{"user_id": 4002})
 	client.call("PUT", "/_control/accounts/anna@a.example", map[string]any{})
@@ -159,7 +159,7 @@ func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
 		t.Errorf("unsuspending an unknown account: %d, want 400", status)
 	}
 	if status, _, doc := client.api("DELETE", "/email-accounts/139919", nil); status != 200 || doc.(map[string]any)["ok"] != true {
-		t.Errorf("deleting an account: %d %v, want 200", status, doc)
+		t.Errorf("deleting an account: %d %v, want 200 with ok true", status, doc)
 	}
 	if status, _, doc := client.api("DELETE", "/email-accounts/139919", nil); status != 404 || doc.(map[string]any)["errorCode"] != "ACCOUNT_NOT_FOUND" {
 		t.Errorf("deleting the account again: %d %v, want 404 ACCOUNT_NOT_FOUND", status, doc)
@@ -188,9 +188,9 @@ func TestSaveOAuthValidatesItsFields(t *testing.T) {
 	expired := valid()
 	expired["token"].(map[string]any)["expiry_date"] = time.Now().Add(-time.Hour).UnixMilli()
 	if status, _, doc := client.api("POST", "/email-accounts/save-oauth", expired); status != 400 || doc.(map[string]any)["message"] != "Invalid or expired OAuth token" {
-		t.Errorf("an expired token: %d %v, want 400", status, doc)
+		t.Errorf("an expired token: %d %v, want 400 with the message Invalid or expired OAuth token", status, doc)
 	}
 	if status, _, doc := client.api("POST", "/email-accounts/save-oauth", valid()); status != 200 || doc.(map[string]any)["data"].(map[string]any)["is_imap_success"] != true {
-		t.Errorf("a valid request: %d %v, want 200", status, doc)
+		t.Errorf("a valid request: %d %v, want 200 with is_imap_success true", status, doc)
 	}
 }

@@ -44,10 +44,10 @@ type queueCheck struct {
 // Queue runs the contract suite of ports.Worker and ports.Queue. newQueue creates an empty queue
 // and returns a function that opens replicas of it. The replicas are closed when the test ends.
 func Queue(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
-	for _, c := range queueChecks() {
-		t.Run(c.name, func(t *testing.T) {
+	for _, check := range queueChecks() {
+		t.Run(check.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(t, newQueue(t))
+			check.run(t, newQueue(t))
 		})
 	}
 }
@@ -55,9 +55,9 @@ func Queue(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
 // QueueWithFakeTime runs the same suite as Queue, with the fake clock of synctest. It is for a
 // queue that starts no processes and opens no connections.
 func QueueWithFakeTime(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
-	for _, c := range queueChecks() {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { c.run(t, newQueue(t)) })
+	for _, check := range queueChecks() {
+		t.Run(check.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { check.run(t, newQueue(t)) })
 		})
 	}
 }
@@ -123,11 +123,11 @@ func (r *wakeupRecorder) requireAtMost(t testing.TB, id string, n int) {
 	}
 }
 
-func receiveWithin[T any](t testing.TB, timeout time.Duration, c <-chan T, awaited string) T {
+func receiveWithin[T any](t testing.TB, timeout time.Duration, events <-chan T, awaited string) T {
 	t.Helper()
 	select {
-	case v := <-c:
-		return v
+	case event := <-events:
+		return event
 	case <-time.After(timeout):
 		t.Fatalf("%s did not come within %s", awaited, timeout)
 		panic("unreachable")

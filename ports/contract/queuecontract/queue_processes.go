@@ -223,7 +223,7 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 }
 
 // pauseWorker suspends the process that works on a job until a second process has saved the job. It
-// then checks that the first process cannot save its result.
+// then checks that the suspended process cannot save its result.
 func (p processes) pauseWorker(t *testing.T) {
 	p.createFile(t, "hold")
 	jobs := p.createJobs(t, 1)
@@ -245,7 +245,7 @@ func (p processes) pauseWorker(t *testing.T) {
 	if err := suspended.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the first process tries to save", func() bool {
+	waitFor(t, "the suspended process tries to save", func() bool {
 		return slices.ContainsFunc(jobs.events(t), func(e jobEvent) bool { return e.PID == suspended.Process.Pid && e.What == "refused" })
 	})
 	suspended.stop(t)

@@ -107,8 +107,8 @@ func firstWakeupOnly() brokenQueue {
 	})}
 }
 
-// storesChangedWakeups returns a queue that changes each wake-up before it is stored. n is the number
-// of changed wake-ups so far, without duplicates. The handler receives the original wake-up.
+// storesChangedWakeups returns a queue that changes each wake-up before it is stored. n is the
+// number of different changed wake-ups so far. The handler receives the original wake-up.
 func storesChangedWakeups(change func(n int, w *ports.Wakeup)) brokenQueue {
 	var mu sync.Mutex
 	originals := map[string]ports.Wakeup{}
@@ -316,15 +316,17 @@ var brokenQueues = []struct {
 // make a check wait for its timeout.
 func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 	checks, hasBrokenQueue := map[string]queueCheck{}, map[string]bool{}
-	for _, c := range queueChecks() {
-		checks[c.name] = c
+	for _, check := range queueChecks() {
+		checks[check.name] = check
 	}
-	for _, b := range brokenQueues {
-		hasBrokenQueue[b.check] = true
-		t.Run(b.name, func(t *testing.T) {
+	for _, broken := range brokenQueues {
+		hasBrokenQueue[broken.check] = true
+		t.Run(broken.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				if !checkFails(t, func(t testing.TB) { checks[b.check].run(t, func() ports.Worker { return openQueue(t, b.make()) }) }) {
-					t.Fatalf("the check %q does not fail", b.check)
+				if !checkFails(t, func(t testing.TB) {
+					checks[broken.check].run(t, func() ports.Worker { return openQueue(t, broken.make()) })
+				}) {
+					t.Fatalf("the check %q does not fail", broken.check)
 				}
 			})
 		})
@@ -337,22 +339,22 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 }
 
 // openQueue returns an in-process queue with the broken behaviour of b.
-func openQueue(t testing.TB, b brokenQueue) ports.Worker {
+func openQueue(t testing.TB, broken brokenQueue) ports.Worker {
 	options := queue.Options{MaxHandlers: QueueMaxHandlers, HandlerTimeout: QueueHandlerTimeout, RescueAfter: QueueRescueAfter, RetryDelay: QueueRetryDelay}
-	if b.options != nil {
-		b.options(&options)
+	if broken.options != nil {
+		broken.options(&options)
 	}
-	local, err := queue.NewLocal(options)
+	worker, err := queue.NewLocal(options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		shortWait, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
-		_ = local.Stop(shortWait) // some handlers never end
+		_ = worker.Stop(shortWait) // some handlers never end
 	})
-	b.Worker = local
-	return &b
+	broken.Worker = worker
+	return &broken
 }
 
 // failureRecorder is a testing.TB that only records a failure by Fatal or Fatalf, so that the test
