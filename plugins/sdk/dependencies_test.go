@@ -45,7 +45,7 @@ func TestSDKDependenciesAreListed(t *testing.T) {
 		}
 	}
 	if ownPackages < 5 {
-		t.Fatalf("only %d packages of this repository are listed, so the list is not complete", ownPackages)
+		t.Fatalf("go list names only %d packages of this repository, want at least 5: the list is not complete", ownPackages)
 	}
 }
 

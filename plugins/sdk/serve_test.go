@@ -178,7 +178,7 @@ func TestSimulatorKeepsRunningWithoutStandardInput(t *testing.T) {
 	ready := startSimulator(t, cmd)
 	answer, err := http.Get(ready.URL)
 	if err != nil {
-		t.Fatalf("the simulator does not answer: %v", err)
+		t.Fatalf("the simulator does not answer: %v, want an answer although standard input has ended", err)
 	}
 	_ = answer.Body.Close()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -98,11 +98,11 @@ func TestClientObservesRetryAfter(t *testing.T) {
 			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tc.status, tc.header, err, calls, tc.throttled)
 		}
 		if err := get("different key"); err != nil {
-			t.Errorf("a call with a different scope: %v", err)
+			t.Errorf("a call with a different scope: %v, want no error", err)
 		}
 		now = now.Add(7 * time.Second)
 		if err := get("key"); err != nil {
-			t.Errorf("a call after the wait: %v", err)
+			t.Errorf("a call after the wait: %v, want no error", err)
 		}
 		server.Close()
 	}

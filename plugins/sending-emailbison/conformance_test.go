@@ -29,7 +29,7 @@ func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newF
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sending-emailbison")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+		t.Fatalf("building the plugin: %v\n%s", err, output)
 	}
 	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }

@@ -132,7 +132,7 @@ func TestCallsInADifferentWorkspaceAreRefused(t *testing.T) {
 	}
 	env.selectWorkspace(1)
 	if err := platform.Remove(t.Context(), anna.ID); err != nil || len(env.Held("")) != 0 {
-		t.Errorf("removing the account in the expected workspace: %v, %d accounts are left", err, len(env.Held("")))
+		t.Errorf("removing the account in the expected workspace: %v, %d accounts are left, want none", err, len(env.Held("")))
 	}
 }
 
@@ -189,7 +189,7 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	}
 	found, err := platform.Account(t.Context(), "anna@a.example")
 	if err != nil || found != page.Accounts[0] {
-		t.Fatalf("the account is %+v, %v, but it is listed as %+v", found, err, page.Accounts)
+		t.Fatalf("the account is %+v, %v, want it as it is listed: %+v", found, err, page.Accounts)
 	}
 	if err := platform.Remove(t.Context(), found.ID); err != nil {
 		t.Fatal(err)

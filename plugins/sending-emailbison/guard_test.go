@@ -57,7 +57,7 @@ func startCountingServer(t *testing.T) *countingServer {
 	return server
 }
 
-// checkInstance returns the error of Check for a connection with this instance_url.
+// checkInstance returns the error of Check for a connection whose instance_url is instance.
 func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 	t.Helper()
 	platform, err := newProcessState().newPlatform(connection("9|t", instance, allowPrivate))

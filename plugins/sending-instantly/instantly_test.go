@@ -197,7 +197,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 		t.Errorf("the progress at first is %+v, want pending", progress)
 	}
 	if _, page := env.OpenLink(session.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
-		t.Errorf("the page does not fill in the address: %s", page)
+		t.Errorf("the sign-in page is %s, want the address filled in", page)
 	}
 	if status, _ := env.Decide(session.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
 		t.Fatalf("the page answers %d, want 200", status)

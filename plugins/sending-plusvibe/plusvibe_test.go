@@ -93,8 +93,8 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 }
 
 // TestPluginMakesOnlyTheExpectedCalls checks the calls that the plugin makes. The plugin must not
-// call the partner's list of accounts, because this needs a password in the URL. It must also not
-// call the endpoint that reconnects an account, because it does not work for Microsoft accounts.
+// call the partner's list of accounts, which needs a password in the URL. The plugin must also not
+// call the endpoint that reconnects an account, which does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	platform := env.With(nil)

@@ -32,7 +32,7 @@ func TestBinary(t *testing.T) {
 }
 
 // fixtureWith returns a function that creates an environment for the contract suite (package
-// ports/contract). In it, the simulator with this behaviour replaces SalesBlink.
+// ports/contract). A simulator with this behaviour replaces SalesBlink.
 func fixtureWith(behaviour jsonObject) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)

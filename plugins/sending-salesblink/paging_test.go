@@ -49,7 +49,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 }
 
 // TestIgnoredSkipBreaksAListingOfSeveralPages covers a platform that ignores skip, and answers
-// every request with the same full page. It may have more senders than those on this page, so a
+// every request with the same full page. The platform may have more senders than this page, so a
 // list of all senders fails.
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
@@ -129,7 +129,7 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 		}
 		for i := removed; i < senders && !broken; i++ {
 			if !listedAddresses[fmt.Sprintf("user%03d@a.example", i)] {
-				t.Errorf("after %d removals sender %d is not listed", removed, i)
+				t.Errorf("after %d removals sender %d is not listed, want every remaining sender", removed, i)
 			}
 		}
 		if broken != (removed >= overlap) {

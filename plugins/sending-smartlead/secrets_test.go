@@ -28,7 +28,7 @@ import (
 
 // TestErrorsSpansAndLogsHideTheKey makes calls fail in different ways, and searches the errors, the
 // spans and the log for the key. The key is in the URL. Go's HTTP client quotes the URL in its
-// errors, and spans could contain it.
+// errors, and spans could contain the URL.
 func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 	const key = "canary-key"
 	spans := tracetest.NewInMemoryExporter()
@@ -97,7 +97,7 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 		spanText = fmt.Appendf(spanText, "%s %+v %+v %+v", span.Name, span.Attributes, span.Events, span.Status)
 	}
 	if !bytes.Contains(spanText, []byte("127.0.0.1")) || bytes.Contains(spanText, []byte(key)) || bytes.Contains(spanText, []byte("anna")) {
-		t.Errorf("the spans contain the key or the mailbox, or not the host 127.0.0.1: %s", spanText)
+		t.Errorf("the spans are %s, want the host 127.0.0.1, and neither the key nor the mailbox", spanText)
 	}
 	if strings.Contains(logged.String(), key) {
 		t.Error("the log contains the key")
@@ -127,7 +127,7 @@ func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer["password"] == "" || answer["password"] == nil {
-		t.Fatalf("the simulator sends no password: %v, %v", answer, err)
+		t.Fatalf("the simulator sends %v, %v, want an account with a password", answer, err)
 	}
 	checkResult, err := platform.Check(t.Context())
 	if err != nil {

@@ -167,6 +167,6 @@ func TestBudgetsAreBelowTheSmallestPlan(t *testing.T) {
 		delete(plan, budget.Window)
 	}
 	if len(plan) > 0 {
-		t.Errorf("no budget covers the limits %v", plan)
+		t.Errorf("no budget covers the limits %v (calls by window)", plan)
 	}
 }

@@ -136,9 +136,10 @@ func firstFile(t *testing.T, folder, member string) string {
 	return first
 }
 
-// TestUpgradeTakesOverAndRemovalDeletes upgrades a template twice while a host runs it, and removes
-// it. The new version gets the calls, and the files of the previous version stay. The removal
-// deletes the installed files. After the host is closed, no copy of a plugin's files is left.
+// TestUpgradeTakesOverAndRemovalDeletes upgrades a plugin twice while a host runs it, and removes
+// the plugin. The new version gets the calls, and the files of the previous version stay. The
+// removal deletes the installed files. After the host is closed, no copy of a plugin's files is
+// left.
 func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		entry, dir := p.entry, filepath.Join(t.TempDir(), "plugins")
@@ -186,11 +187,11 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if remaining, err := filepath.Glob(filepath.Join(dir, "dns-acme*")); err != nil || len(remaining) > 0 {
-			t.Errorf("after the removal there are still %v, %v", remaining, err)
+			t.Errorf("after the removal the plugin folder has %v, %v, want no file of the plugin", remaining, err)
 		}
 		host.Close()
 		if remaining, err := filepath.Glob(filepath.Join(private, "tenantry-plugin-*")); err != nil || len(remaining) > 0 {
-			t.Errorf("private copies are left: %v, %v", remaining, err)
+			t.Errorf("after the host was closed, the private copies are %v, %v, want none", remaining, err)
 		}
 	})
 }
@@ -204,7 +205,7 @@ func replaceIn(t *testing.T, path, before, after string) {
 	}
 	changed := strings.Replace(string(content), before, after, 1)
 	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil || changed == string(content) {
-		t.Fatalf("%s is not in %s, or %v", before, path, err)
+		t.Fatalf("replacing %q in %s: %v, want a change", before, path, err)
 	}
 }
 

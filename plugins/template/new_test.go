@@ -31,13 +31,13 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 				for _, name := range p.Files {
 					text := read(t, p, name)
 					if remaining := reserved.ReplaceAllString(name+"\n"+text, ""); strings.Contains(strings.ToLower(remaining), "example") {
-						t.Errorf("%s still contains the word of the template", name)
+						t.Errorf("%s contains the word example of the template", name)
 					}
 					if strings.Contains(text, "SPDX-License-Identifier") || strings.Contains(text, templateModule) {
 						t.Errorf("%s has the licence or the import path of the template", name)
 					}
 					if formatted, err := format.Source([]byte(text)); strings.HasSuffix(name, ".go") && (err != nil || string(formatted) != text) {
-						t.Errorf("%s is not formatted: %v", name, err)
+						t.Errorf("%s is not formatted as by gofmt: %v", name, err)
 					}
 					info, err := os.Stat(filepath.Join(p.Folder, name))
 					if err != nil || strings.HasPrefix(text, "#!") != (info.Mode().Perm()&0o100 != 0) {
@@ -48,7 +48,7 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 		}
 	}
 	if written == 0 {
-		t.Fatal("no template was tested")
+		t.Fatal("no template was written")
 	}
 }
 

@@ -135,12 +135,12 @@ func startSimulator(t *testing.T, entry string) simulate.Ready {
 	t.Cleanup(func() {
 		_ = stdin.Close() // ends the simulator
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the simulator ended with %v: %s", err, stderr.String())
+			t.Errorf("the simulator ended with %v, want no error: %s", err, stderr.String())
 		}
 	})
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &ready) != nil {
-		t.Fatalf("the ready line is %q, %v: %s", line, err, stderr.String())
+		t.Fatalf("the ready line is %q, %v, want a simulate.Ready: %s", line, err, stderr.String())
 	}
 	return ready
 }
@@ -169,7 +169,7 @@ func TestPluginTestPasses(t *testing.T) {
 		checks := conformance.List(p.kind)
 		for _, suiteCheck := range checks {
 			if !strings.Contains(printed, "ok    "+suiteCheck.ID+" ") {
-				t.Errorf("%s has not passed", suiteCheck.ID)
+				t.Errorf("the output does not show that %s passed", suiteCheck.ID)
 			}
 		}
 		if want := fmt.Sprintf("acme 0.1.0: %d passed, 0 failed, 0 skipped\n", len(checks)); !strings.HasSuffix(printed, want) {
@@ -250,7 +250,7 @@ func TestOptionalMembersOfADescription(t *testing.T) {
 		}
 		report, err := conformance.Test(t.Context(), conformance.Options{Path: p.entry, Only: []string{"plugin/commands/describe", "sending/account/accepted"}})
 		if err != nil || report.Count(conformance.Passed) != 2 {
-			t.Errorf("a check did not pass: %v %+v", err, report)
+			t.Errorf("the checks of the plugin: %v %+v, want both passed", err, report)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestHealthCheckAnswersDuringManyCalls(t *testing.T) {
 	})
 }
 
-// TestBytesOfATextAreKept writes a text that is not UTF-8 and reads it again.
+// TestBytesOfATextAreKept writes a TXT record whose text is not UTF-8, and reads the record.
 func TestBytesOfATextAreKept(t *testing.T) {
 	eachTemplate(t, onlyDNS, func(t *testing.T, p plugin) {
 		ready := startSimulator(t, p.entry)

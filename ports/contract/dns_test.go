@@ -158,7 +158,7 @@ func overwriteSets(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.
 	return after
 }
 
-// applyFunc replaces the method Apply of the fake DNS provider that it receives.
+// applyFunc replaces Apply of a fake DNS provider, which is the first parameter.
 type applyFunc = func(*fake.DNSProvider, context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error)
 
 // withEditedChanges returns an Apply that edits each change before it passes the change to the

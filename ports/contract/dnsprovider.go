@@ -127,7 +127,7 @@ var zoneReadChecks = []providerCheck{
 		after, err := env.Provider().Check(callContext(t))
 		must(t, "check", err)
 		if before < 1 || after <= before {
-			t.Fatalf("the credential has access to %d zones, and to %d after a zone was added", before, after)
+			t.Fatalf("the credential has access to %d zones, and to %d after a zone was added, want more", before, after)
 		}
 	}},
 	{"dns/read/rejected-credential", "calls with a rejected credential are refused with access_denied", func(t T, env DNSProviderEnv) {
@@ -190,9 +190,9 @@ var zoneReadChecks = []providerCheck{
 		cancel()
 		requireEndOfContext(t, startWrite(ctx, env.Provider(), foundZone))
 		requireZone(t, env, zone)
-		if env, ok := env.(silentProviderEnv); ok {
-			p, requested, requireQuiet := env.Silent(t)
-			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, p, foundZone) }, requested, requireQuiet)
+		if silentEnv, ok := env.(silentProviderEnv); ok {
+			provider, requested, requireQuiet := silentEnv.Silent(t)
+			requireEndOfRequests(t, func(ctx context.Context) <-chan error { return startWrite(ctx, provider, foundZone) }, requested, requireQuiet)
 		}
 	}},
 }
@@ -216,7 +216,7 @@ func requireEndOfRequests(t T, start func(context.Context) <-chan error, request
 	select {
 	case <-requested:
 	case err := <-ended:
-		t.Fatalf("got %v from a provider that does not answer", err)
+		t.Fatalf("the call ended with %v before its request reached the provider", err)
 	case <-time.After(hangTimeout):
 		t.Fatalf("the provider got no request within %s", hangTimeout)
 	}
@@ -439,13 +439,13 @@ var zoneChangedChecks = []providerCheck{
 			case err == nil && winner < 0:
 				winner = i
 			case err == nil:
-				t.Fatalf("writers %d and %d both succeeded", winner, i)
+				t.Fatalf("the writers %d and %d succeeded, want only one", winner, i)
 			default:
 				requireChangedError(t, fmt.Sprint("writer ", i), err)
 			}
 		}
 		if winner < 0 {
-			t.Fatal("no writer succeeded")
+			t.Fatal("no writer succeeded, want one")
 		}
 		requireZone(t, env, zone, recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", winner)))
 	}},

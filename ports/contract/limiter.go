@@ -79,7 +79,7 @@ func (h *takeHistory) take(t T) ratelimit.Verdict {
 		return v
 	}
 	if oldest < 0 {
-		t.Fatalf("request %d of %d was refused", len(h.began)+1, h.bucket.Limit)
+		t.Fatalf("request %d was refused, want the first %d allowed", len(h.began)+1, h.bucket.Limit)
 	}
 	if remaining := h.bucket.Window - began.Sub(h.ended[oldest]); v.RetryIn > remaining+timeTolerance {
 		t.Fatalf("RetryIn of a refusal is %s, want at most %s", v.RetryIn, remaining+timeTolerance)
@@ -181,7 +181,7 @@ var limiterChecks = []limiterCheck{
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if v, _ := l.Take(cancelled, newBucket("a", 1)); !v.Allowed {
-			t.Fatal("the request with a cancelled context was refused")
+			t.Fatal("the request with a cancelled context was refused, want it allowed and counted")
 		}
 		requireLimited(t, l, newBucket("a", 1))
 	}},

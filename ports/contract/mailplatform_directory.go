@@ -151,7 +151,7 @@ var directoryChecks = []mailCheck{
 		d, err := client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
 		if d.Verified {
-			t.Fatal("a domain that was added again is verified")
+			t.Fatal("a domain that was removed and added again is verified")
 		}
 	}},
 	{"mail/domains/invalid-name", "a name below the built-in domains of the platform is refused", func(t T, env MailPlatformEnv) {

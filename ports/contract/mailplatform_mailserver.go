@@ -171,7 +171,7 @@ var mailboxChecks = []mailCheck{
 		after, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
 		if after != before {
-			t.Fatalf("the number of user mailboxes changed from %d to %d", before, after)
+			t.Fatalf("two shared mailboxes changed the number of user mailboxes from %d to %d", before, after)
 		}
 	}},
 	{"mail/mailboxes/created-at", "a mailbox is listed with the time of its creation", func(t T, env MailPlatformEnv) {
@@ -270,7 +270,7 @@ var mailboxChecks = []mailCheck{
 		}
 		newMailbox := createMailbox(t, env, client, address)
 		if newMailbox.ObjectID == m.ObjectID {
-			t.Fatal("the new mailbox has the id of the removed one")
+			t.Fatal("the new mailbox has the id of the removed mailbox")
 		}
 		must(t, "remove the first one again", remove())
 		if got := mailboxAddresses(t, client); !slices.Contains(got, address) || !slices.Contains(got, remaining.Address) {

@@ -146,16 +146,16 @@ func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
 						return wire.SendingInProcess(workspaces(t, n), calls.record)
 					}
 					if failed := checkFails(t, func(t T) { check.Run(t, env) }); failed != (plant != nil) {
-						t.Errorf("with the bug: %v, the check fails: %v", plant != nil, failed)
+						t.Errorf("with the bug: %v, the check fails: %v, want a failure only with the bug", plant != nil, failed)
 					}
 					if plant != nil && !calls.has(bug.operation) {
-						t.Errorf("the check did not call %s: %v", bug.operation, calls.operations)
+						t.Errorf("the check did not call %s, only %v", bug.operation, calls.operations)
 					}
 				})
 			}
 		})
 	}
 	if len(plantedSendingBugs) != len(sendingChecks()) {
-		t.Errorf("%d planted bugs for %d checks", len(plantedSendingBugs), len(sendingChecks()))
+		t.Errorf("%d planted bugs for %d checks, want one for each", len(plantedSendingBugs), len(sendingChecks()))
 	}
 }

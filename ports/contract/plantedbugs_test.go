@@ -337,11 +337,11 @@ func TestEachMailCheckFindsItsPlantedBug(t *testing.T) {
 				t.Error("the check does not find the bug")
 			}
 			if !calls.has(bug.operation) {
-				t.Errorf("the check did not call %s: %v", bug.operation, calls.operations)
+				t.Errorf("the check did not call %s, only %v", bug.operation, calls.operations)
 			}
 		})
 	}
 	if len(plantedMailBugs) != len(MailPlatformChecks()) {
-		t.Errorf("%d planted bugs for %d checks", len(plantedMailBugs), len(MailPlatformChecks()))
+		t.Errorf("%d planted bugs for %d checks, want one for each", len(plantedMailBugs), len(MailPlatformChecks()))
 	}
 }

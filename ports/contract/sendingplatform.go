@@ -245,8 +245,8 @@ var sendingAccountChecks = []sendingCheck{
 		if !found.Exists() || !hasSameState(found, workingAccount("anna.schmidt@case.example")) {
 			t.Fatalf("got %+v, want the connected account", found)
 		}
-		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != found {
-			t.Fatalf("got %+v, and %+v for the address in upper case", found, again)
+		if foundInUpperCase := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); foundInUpperCase != found {
+			t.Fatalf("got %+v, and %+v for the address in upper case, want the same account", found, foundInUpperCase)
 		}
 	}},
 	{"sending/accounts/similar-address", "a similar address is not found", func(t T, env SendingPlatformEnv) {

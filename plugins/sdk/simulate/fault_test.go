@@ -55,7 +55,7 @@ type testSimulator struct {
 	url      string // "" without a server
 }
 
-// newSimulator returns a simulator that is called without a network, so that it works with a fake
+// newSimulator returns a simulator that is called without a network, so that a test can use a fake
 // clock.
 func newSimulator(t *testing.T, dir string) *testSimulator {
 	t.Helper()

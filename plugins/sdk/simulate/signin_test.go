@@ -85,7 +85,7 @@ func form(username, decision string) *strings.Reader {
 }
 
 // visit submits the form of a page and returns the status and the text of the answer. Without a
-// decision it gets the form.
+// decision, visit gets the form.
 func visit(page http.Handler, link, username, decision string) (status int, text string) {
 	request := httptest.NewRequest(http.MethodGet, link, nil)
 	if decision != "" {
@@ -177,7 +177,7 @@ func TestSignInLinkExpires(t *testing.T) {
 		now := time.Now().Add(elapsed).Format(time.RFC3339Nano)
 		controlHandler.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/_control/clock", strings.NewReader(`{"now":"`+now+`"}`)))
 		if answer.Code != http.StatusOK {
-			t.Fatalf("setting the clock: %d %s", answer.Code, answer.Body)
+			t.Fatalf("setting the clock: %d %s, want 200", answer.Code, answer.Body)
 		}
 		if status, page := visit(f, link, "", ""); status != want {
 			t.Errorf("%s after the start: %d %s, want %d", elapsed, status, page, want)

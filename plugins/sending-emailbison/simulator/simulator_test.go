@@ -169,7 +169,7 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 			t.Errorf("%s: %v rows, want %d; meta %v", query, len(doc["data"].([]any)), want, meta)
 		}
 		if hasMore := doc["links"].(map[string]any)["next"] != nil; hasMore != (meta["current_page"].(float64) < meta["last_page"].(float64)) {
-			t.Errorf("%s: a link to a next page is present: %v, but meta is %v", query, hasMore, meta)
+			t.Errorf("%s: a link to a next page is present: %v, want it only before the last page; meta is %v", query, hasMore, meta)
 		}
 	}
 	sim.control("PUT", "/quirks", map[string]any{"honour_per_page": true, "ignore_search": true})
@@ -198,7 +198,7 @@ func TestCallsPerMinuteAreLimited(t *testing.T) {
 		moveClock("24h")
 		for range rate.Calls {
 			if call().Code == 429 {
-				t.Fatal("throttled below the limit")
+				t.Fatalf("a call within the limit of %d is throttled", rate.Calls)
 			}
 		}
 		if answer := call(); answer.Code != 429 || answer.Header().Get("Retry-After") != "60" || answer.Header().Get("X-RateLimit-Remaining") != "0" {

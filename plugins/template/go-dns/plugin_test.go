@@ -21,7 +21,7 @@ import (
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dns-example")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+		t.Fatalf("building the plugin: %v\n%s", err, output)
 	}
 	binary := conformance.Binary{Path: path, Connect: func(baseURL string) sdk.Connection {
 		return sdk.Connection{

@@ -19,7 +19,7 @@ import (
 func TestBinary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sending-example")
 	if output, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
+		t.Fatalf("building the plugin: %v\n%s", err, output)
 	}
 	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }

@@ -163,7 +163,7 @@ var queueWakes = []queueCheck{
 		wake(t, worker, sent)
 		got := recorder.next(t)
 		if early := time.Until(sent.At); early > 0 {
-			t.Fatalf("the wake-up arrived %s early", early)
+			t.Fatalf("the wake-up arrived %s before its time", early)
 		}
 		if got.Kind != sent.Kind || got.ID != sent.ID || got.Account != sent.Account || got.Trace != sent.Trace {
 			t.Fatalf("got %+v, want %+v", got, sent)
@@ -291,7 +291,7 @@ var queueWakes = []queueCheck{
 		recorder.requireNext(t, "1")
 		repeated := recorder.requireNext(t, "1")
 		if early := time.Until(<-dueTimes); early > 0 {
-			t.Fatalf("the wake-up arrived %s early", early)
+			t.Fatalf("the wake-up arrived %s before its time", early)
 		}
 		if repeated.Trace != traceparent {
 			t.Fatalf("the second wake-up has the trace %q, want %q", repeated.Trace, traceparent)

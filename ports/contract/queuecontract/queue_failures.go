@@ -151,7 +151,7 @@ var queueFailures = []queueCheck{
 			Periodic: []ports.Periodic{{Kind: "job", Every: time.Second, Do: func(context.Context) error { return nil }}},
 		})
 		if err == nil {
-			t.Fatal("a handler and periodic work of the same kind were accepted")
+			t.Fatal("a handler and periodic work of the same kind were accepted, want an error")
 		}
 	}},
 }
@@ -219,7 +219,7 @@ var queueStops = []queueCheck{
 		wake(t, worker, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, handlerBegun, "the handler")
 		if err := stopWorker(t, worker, time.Second); err == nil {
-			t.Fatal("Stop returned no error, though a handler did not end")
+			t.Fatal("Stop returned no error, although a handler did not end")
 		}
 	}},
 }

@@ -166,7 +166,7 @@ func (p *process) stop(t *testing.T) {
 	_ = p.input.Close()
 	p.ended = true
 	if err := p.Wait(); err != nil {
-		t.Fatalf("a process ended with an error: %v", err)
+		t.Fatalf("a stopped process ended with %v, want no error", err)
 	}
 }
 
@@ -218,7 +218,7 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		}
 	}
 	if !rerun && !endedEarly {
-		t.Error("no process was killed while a handler ran")
+		t.Error("every job was saved by its first claim, want some kills while a handler runs")
 	}
 }
 
