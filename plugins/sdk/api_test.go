@@ -166,19 +166,19 @@ func (dump apiDump) addObject(object types.Object) {
 	dump.addUsedTypes(object.Type())
 }
 
-func (dump apiDump) addType(o *types.TypeName) {
-	if dump.seen[o] {
+func (dump apiDump) addType(typeName *types.TypeName) {
+	if dump.seen[typeName] {
 		return
 	}
-	dump.seen[o] = true
-	name := qualifier(o.Pkg()) + "." + o.Name()
-	if o.IsAlias() {
-		target := types.Unalias(o.Type())
+	dump.seen[typeName] = true
+	name := qualifier(typeName.Pkg()) + "." + typeName.Name()
+	if typeName.IsAlias() {
+		target := types.Unalias(typeName.Type())
 		dump.add("type %s = %s", name, types.TypeString(target, qualifier))
 		dump.addUsedTypes(target)
 		return
 	}
-	switch underlying := o.Type().Underlying().(type) {
+	switch underlying := typeName.Type().Underlying().(type) {
 	case *types.Struct:
 		dump.add("type %s struct", name)
 		for field := range underlying.Fields() {
@@ -191,7 +191,7 @@ func (dump apiDump) addType(o *types.TypeName) {
 		dump.add("type %s %s", name, types.TypeString(underlying, qualifier))
 		dump.addUsedTypes(underlying)
 	}
-	if named, ok := o.Type().(*types.Named); ok {
+	if named, ok := typeName.Type().(*types.Named); ok {
 		for method := range named.Methods() {
 			if method.Exported() {
 				dump.add("method %s.%s%s", name, method.Name(), strings.TrimPrefix(types.TypeString(method.Type(), qualifier), "func"))
@@ -254,21 +254,21 @@ func protocol() []string {
 
 func messageLines(descriptors protoreflect.MessageDescriptors) (lines []string) {
 	for i := range descriptors.Len() {
-		m := descriptors.Get(i)
-		lines = append(lines, fmt.Sprintf("message %s", m.FullName()))
-		for j := range m.Fields().Len() {
-			f := m.Fields().Get(j)
-			fieldType := f.Kind().String()
+		message := descriptors.Get(i)
+		lines = append(lines, fmt.Sprintf("message %s", message.FullName()))
+		for j := range message.Fields().Len() {
+			field := message.Fields().Get(j)
+			fieldType := field.Kind().String()
 			switch {
-			case f.Message() != nil:
-				fieldType = string(f.Message().FullName())
-			case f.Enum() != nil:
-				fieldType = string(f.Enum().FullName())
+			case field.Message() != nil:
+				fieldType = string(field.Message().FullName())
+			case field.Enum() != nil:
+				fieldType = string(field.Enum().FullName())
 			}
-			lines = append(lines, fmt.Sprintf("field %s = %d %s %s", f.FullName(), f.Number(), f.Cardinality(), fieldType))
+			lines = append(lines, fmt.Sprintf("field %s = %d %s %s", field.FullName(), field.Number(), field.Cardinality(), fieldType))
 		}
-		lines = append(lines, messageLines(m.Messages())...)
-		lines = append(lines, enumLines(m.Enums())...)
+		lines = append(lines, messageLines(message.Messages())...)
+		lines = append(lines, enumLines(message.Enums())...)
 	}
 	return lines
 }

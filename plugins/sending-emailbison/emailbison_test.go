@@ -256,7 +256,7 @@ func TestBudgetCountsNoMoreRequestsThanAListingMakes(t *testing.T) {
 	cost := max(1, description().Budgets[0].Costs["accounts"])
 	const workspaceChecks = 2 // after the first page and after the last page
 	if err != nil || requests != pages+workspaceChecks || cost*pages > requests {
-		t.Errorf("%d pages, %d requests, %v, want %d requests; the budget counts %d for a page, want at most all requests", pages, requests, err, pages+workspaceChecks, cost)
+		t.Errorf("%d pages, %d requests, %v, want %d requests; the budget counts %d for a page, want no more than the requests in all", pages, requests, err, pages+workspaceChecks, cost)
 	}
 }
 

@@ -197,12 +197,12 @@ func (r *resolver) lookupsOf(name string) int {
 func (r *resolver) serveQueries(conn net.PacketConn) {
 	packet := make([]byte, 1500)
 	for {
-		n, client, err := conn.ReadFrom(packet)
+		size, client, err := conn.ReadFrom(packet)
 		if err != nil {
 			return
 		}
 		var query dnsmessage.Message
-		if query.Unpack(packet[:n]) != nil || len(query.Questions) != 1 {
+		if query.Unpack(packet[:size]) != nil || len(query.Questions) != 1 {
 			continue
 		}
 		question := query.Questions[0]
@@ -212,8 +212,8 @@ func (r *resolver) serveQueries(conn net.PacketConn) {
 		r.lookups[name]++
 		r.mu.Unlock()
 		answer := dnsmessage.Message{Header: dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true}, Questions: query.Questions}
-		for _, a := range addresses {
-			if ip := net.ParseIP(a).To4(); question.Type == dnsmessage.TypeA && ip != nil {
+		for _, address := range addresses {
+			if ip := net.ParseIP(address).To4(); question.Type == dnsmessage.TypeA && ip != nil {
 				answer.Answers = append(answer.Answers, dnsmessage.Resource{
 					Header: dnsmessage.ResourceHeader{Name: question.Name, Type: question.Type, Class: question.Class}, Body: &dnsmessage.AResource{A: [4]byte(ip)},
 				})

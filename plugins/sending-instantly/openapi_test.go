@@ -41,34 +41,34 @@ type openAPIChecker struct {
 	t        interface{ Errorf(string, ...any) }
 }
 
-func (checker openAPIChecker) checking(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, prefix) {
-			next.ServeHTTP(w, r)
+func (checker openAPIChecker) checking(simulator http.Handler) http.Handler {
+	return http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		if !strings.HasPrefix(request.URL.Path, prefix) {
+			simulator.ServeHTTP(answer, request)
 			return
 		}
-		label := r.Method + " " + r.URL.EscapedPath()
-		operation := checker.operation(r.Method, r.URL.EscapedPath())
+		label := request.Method + " " + request.URL.EscapedPath()
+		operation := checker.operation(request.Method, request.URL.EscapedPath())
 		if operation == nil {
 			checker.t.Errorf("%s is not an operation of the document", label)
-			next.ServeHTTP(w, r)
+			simulator.ServeHTTP(answer, request)
 			return
 		}
-		sent, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(sent))
-		if err := checkRequest(operation, r, sent); err != nil {
+		sent, _ := io.ReadAll(request.Body)
+		request.Body = io.NopCloser(bytes.NewReader(sent))
+		if err := checkRequest(operation, request, sent); err != nil {
 			checker.t.Errorf("%s: the request does not match the document: %v", label, err)
 		}
 		recorder := httptest.NewRecorder()
-		next.ServeHTTP(recorder, r) // a planned fault may panic to drop the connection
+		simulator.ServeHTTP(recorder, request) // a planned fault may panic to drop the connection
 		if err := checkAnswer(operation, recorder.Code, recorder.Body.Bytes()); err != nil {
 			checker.t.Errorf("%s: the answer %d does not match the document: %v", label, recorder.Code, err)
 		}
 		for name, values := range recorder.Header() {
-			w.Header()[name] = values
+			answer.Header()[name] = values
 		}
-		w.WriteHeader(recorder.Code)
-		_, _ = w.Write(recorder.Body.Bytes())
+		answer.WriteHeader(recorder.Code)
+		_, _ = answer.Write(recorder.Body.Bytes())
 	})
 }
 
@@ -84,8 +84,8 @@ func (checker openAPIChecker) operation(method, path string) *openapi3.Operation
 	return nil
 }
 
-func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) error {
-	for name, values := range r.URL.Query() {
+func checkRequest(operation *openapi3.Operation, request *http.Request, body []byte) error {
+	for name, values := range request.URL.Query() {
 		parameter := operation.Parameters.GetByInAndName("query", name)
 		if parameter == nil {
 			return fmt.Errorf("the document has no parameter %s", name)
@@ -101,8 +101,8 @@ func checkRequest(operation *openapi3.Operation, r *http.Request, body []byte) e
 		}
 	}
 	// No operation has a body. The document describes the body of DELETE as null.
-	if len(body) > 0 || r.Header.Get("Content-Type") != "" {
-		return fmt.Errorf("the document has no body, the request has %d bytes of %q", len(body), r.Header.Get("Content-Type"))
+	if len(body) > 0 || request.Header.Get("Content-Type") != "" {
+		return fmt.Errorf("the document has no body, the request has %d bytes of %q", len(body), request.Header.Get("Content-Type"))
 	}
 	return nil
 }

@@ -118,4 +118,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 			t.Errorf("the key %q: %v, want invalid_request", key, err)
 		}
 	}
+	if calls := env.receivedRequests(); len(calls) > 0 {
+		t.Errorf("PlusVibe received %v, want no call", calls)
+	}
 }

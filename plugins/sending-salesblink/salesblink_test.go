@@ -200,4 +200,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 			t.Errorf("%v: %v, want invalid_request without the key", invalid, err)
 		}
 	}
+	if calls := env.Calls.Load(); calls > 0 {
+		t.Errorf("SalesBlink received %d calls, want none", calls)
+	}
 }

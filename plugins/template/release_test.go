@@ -54,10 +54,10 @@ func writeModuleProxy(t *testing.T, version string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, source := range map[string]string{
+	for name, content := range map[string]string{
 		"list": version + "\n", version + ".info": `{"Version":"` + version + `"}`, version + ".mod": string(goMod),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -97,7 +97,7 @@ func write(t *testing.T, kind, languageName string, properties language) plugin 
 			t.Fatal(err)
 		}
 	}
-	p := plugin{kind: kind, folder: languageName + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: properties}
+	writtenPlugin := plugin{kind: kind, folder: languageName + "-" + kind, entry: filepath.Join(written.Folder, kind+"-acme"), language: properties}
 	// The last command is tenantry plugin manifest PROGRAM FILE...
 	for _, pattern := range strings.Fields(written.Build[len(written.Build)-1])[4:] {
 		found, err := filepath.Glob(filepath.Join(written.Folder, pattern))
@@ -105,13 +105,13 @@ func write(t *testing.T, kind, languageName string, properties language) plugin 
 			t.Fatalf("no file is named %s: %v", pattern, err)
 		}
 		for _, path := range found {
-			p.files = append(p.files, filepath.Base(path))
+			writtenPlugin.files = append(writtenPlugin.files, filepath.Base(path))
 		}
 	}
-	if _, err := verified.WriteManifest(p.entry, p.files); err != nil {
+	if _, err := verified.WriteManifest(writtenPlugin.entry, writtenPlugin.files); err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return writtenPlugin
 }
 
 // startSimulator starts the simulator of a plugin and stops it when the test ends.

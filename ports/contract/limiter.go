@@ -33,19 +33,19 @@ func newBucket(key string, limit int) ratelimit.Bucket {
 
 func requireAllowed(t T, l ports.Limiter, b ratelimit.Bucket, remaining int) (giveBack func()) {
 	t.Helper()
-	v, giveBack := l.Take(t.Context(), b)
-	if !v.Allowed || v.Limit != b.Limit || v.Remaining != remaining || v.ResetIn <= 0 || v.ResetIn > b.Window {
-		t.Fatalf("the verdict is %+v, want the request allowed and %d remaining", v, remaining)
+	verdict, giveBack := l.Take(t.Context(), b)
+	if !verdict.Allowed || verdict.Limit != b.Limit || verdict.Remaining != remaining || verdict.ResetIn <= 0 || verdict.ResetIn > b.Window {
+		t.Fatalf("the verdict is %+v, want the request allowed and %d remaining", verdict, remaining)
 	}
 	return giveBack
 }
 
 func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 	t.Helper()
-	v, giveBack := l.Take(t.Context(), b)
+	verdict, giveBack := l.Take(t.Context(), b)
 	giveBack() // must do nothing
-	if v.Allowed || v.Limit != b.Limit || v.Remaining != 0 || v.RetryIn <= 0 || v.RetryIn > b.Window || v.ResetIn <= 0 || v.ResetIn > v.RetryIn {
-		t.Fatalf("the verdict is %+v, want the request refused", v)
+	if verdict.Allowed || verdict.Limit != b.Limit || verdict.Remaining != 0 || verdict.RetryIn <= 0 || verdict.RetryIn > b.Window || verdict.ResetIn <= 0 || verdict.ResetIn > verdict.RetryIn {
+		t.Fatalf("the verdict is %+v, want the request refused", verdict)
 	}
 }
 
@@ -63,28 +63,28 @@ type takeHistory struct {
 }
 
 // take calls Take once and fails the test if the verdict is wrong.
-func (h *takeHistory) take(t T) ratelimit.Verdict {
+func (history *takeHistory) take(t T) ratelimit.Verdict {
 	t.Helper()
 	began := time.Now()
-	v, _ := h.limiter.Take(t.Context(), h.bucket)
+	verdict, _ := history.limiter.Take(t.Context(), history.bucket)
 	ended := time.Now()
 	// oldest is the index of the oldest of the last Limit allowed takes, negative if fewer were
 	// allowed.
-	oldest := len(h.began) - h.bucket.Limit
-	if v.Allowed {
-		h.began, h.ended = append(h.began, began), append(h.ended, ended)
-		if oldest >= 0 && ended.Sub(h.began[oldest]) < h.bucket.Window {
-			t.Fatalf("%d requests were allowed within %s, want at most %d", h.bucket.Limit+1, ended.Sub(h.began[oldest]), h.bucket.Limit)
+	oldest := len(history.began) - history.bucket.Limit
+	if verdict.Allowed {
+		history.began, history.ended = append(history.began, began), append(history.ended, ended)
+		if oldest >= 0 && ended.Sub(history.began[oldest]) < history.bucket.Window {
+			t.Fatalf("%d requests were allowed within %s, want at most %d", history.bucket.Limit+1, ended.Sub(history.began[oldest]), history.bucket.Limit)
 		}
-		return v
+		return verdict
 	}
 	if oldest < 0 {
-		t.Fatalf("request %d was refused, want the first %d allowed", len(h.began)+1, h.bucket.Limit)
+		t.Fatalf("request %d was refused, want the first %d allowed", len(history.began)+1, history.bucket.Limit)
 	}
-	if remaining := h.bucket.Window - began.Sub(h.ended[oldest]); v.RetryIn > remaining+timeTolerance {
-		t.Fatalf("RetryIn of a refusal is %s, want at most %s", v.RetryIn, remaining+timeTolerance)
+	if remaining := history.bucket.Window - began.Sub(history.ended[oldest]); verdict.RetryIn > remaining+timeTolerance {
+		t.Fatalf("RetryIn of a refusal is %s, want at most %s", verdict.RetryIn, remaining+timeTolerance)
 	}
-	return v
+	return verdict
 }
 
 var limiterChecks = []limiterCheck{

@@ -25,22 +25,22 @@ func newPlainLimiter() *plainLimiter {
 	return &plainLimiter{logs: map[string]*ratelimit.Log{}, usedSlots: map[string]int{}, start: time.Now()}
 }
 
-func (p *plainLimiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+func (p *plainLimiter) Take(_ context.Context, bucket ratelimit.Bucket) (ratelimit.Verdict, func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.logs[b.Key] == nil {
-		p.logs[b.Key] = &ratelimit.Log{}
+	if p.logs[bucket.Key] == nil {
+		p.logs[bucket.Key] = &ratelimit.Log{}
 	}
 	now := time.Since(p.start)
-	v, token := p.logs[b.Key].Take(b, now, now)
-	if v.Allowed {
+	verdict, token := p.logs[bucket.Key].Take(bucket, now, now)
+	if verdict.Allowed {
 		p.newestToken = token
 	}
-	return v, sync.OnceFunc(func() {
+	return verdict, sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if v.Allowed {
-			p.logs[b.Key].GiveBack(token)
+		if verdict.Allowed {
+			p.logs[bucket.Key].GiveBack(token)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { check.run(t, newPlainLimiter()) })
 		})
 	}
-	for name, b := range map[string]brokenLimiter{
+	for name, broken := range map[string]brokenLimiter{
 		"one request too many is allowed": {take: func(p *plainLimiter, ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
 			b.Limit++
 			return p.Take(ctx, b)
@@ -173,9 +173,9 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			t.Parallel()
 			detected := false
 			synctest.Test(t, func(t *testing.T) {
-				for _, c := range limiterChecks {
-					b.plainLimiter = newPlainLimiter()
-					detected = detected || checkFails(t, func(t T) { c.run(t, b) })
+				for _, check := range limiterChecks {
+					broken.plainLimiter = newPlainLimiter()
+					detected = detected || checkFails(t, func(t T) { check.run(t, broken) })
 				}
 			})
 			if !detected {

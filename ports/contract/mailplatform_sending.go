@@ -243,9 +243,9 @@ type sendingTenant struct {
 	mailboxes  []string
 }
 
-func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
+func newSendingTenant(t T, env MailPlatformEnv, setup Setup) sendingTenant {
 	t.Helper()
-	testTenant, client := newReadyTenant(t, env, s)
+	testTenant, client := newReadyTenant(t, env, setup)
 	sending := sendingTenant{testTenant: testTenant, client: client, domain: newAcceptedDomain(t, env, client)}
 	for _, local := range []string{"anna", "ben", "cleo"} {
 		sending.mailboxes = append(sending.mailboxes, createMailbox(t, env, client, local+"@"+sending.domain).Address)

@@ -334,9 +334,9 @@ func allAccounts(t T, env SendingPlatformEnv) []integration.Account {
 }
 
 // requireListing puts n accounts and checks that the listing has each of them once.
-func requireListing(t T, env SendingPlatformEnv, n int) {
+func requireListing(t T, env SendingPlatformEnv, count int) {
 	t.Helper()
-	want := manyAccounts(n)
+	want := manyAccounts(count)
 	env.Put(t, want...)
 	listedAddresses, ids := map[string]bool{}, map[string]bool{}
 	listed := allAccounts(t, env)
@@ -351,7 +351,7 @@ func requireListing(t T, env SendingPlatformEnv, n int) {
 			t.Fatalf("the list does not contain %s", a.Address)
 		}
 	}
-	if len(listed) != n || len(ids) != n {
-		t.Fatalf("listed %d accounts with %d different ids, want %d", len(listed), len(ids), n)
+	if len(listed) != count || len(ids) != count {
+		t.Fatalf("listed %d accounts with %d different ids, want %d", len(listed), len(ids), count)
 	}
 }

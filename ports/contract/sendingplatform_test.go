@@ -19,36 +19,38 @@ import (
 )
 
 // fakeSending returns the fake sending platform p as a SendingPlatformEnv.
-func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
+func fakeSending(platform *fake.SendingPlatform) SendingPlatformEnv {
 	env := SendingPlatformEnv{
-		Platform: p, Refused: fake.RefusingSendingPlatform(), Absent: fake.UnreachableSendingPlatform(), Secrets: []string{"a-key-of-the-fake"},
-		WithWorkspaces: fakeWithWorkspaces, Sessions: !p.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
+		Platform: platform, Refused: fake.RefusingSendingPlatform(), Absent: fake.UnreachableSendingPlatform(), Secrets: []string{"a-key-of-the-fake"},
+		WithWorkspaces: fakeWithWorkspaces, Sessions: !platform.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
 		AccountStates: []integration.Account{
 			{State: integration.AccountConnected}, {State: integration.AccountConnected, Paused: true},
 			{State: integration.AccountConnected, HasError: true, Reason: "sending_error"}, {State: integration.AccountPending},
 			{State: integration.AccountFailed, HasError: true, Reason: "connection_error"}, {State: integration.AccountOther},
 		},
-		Put: func(_ T, accounts ...integration.Account) { p.Put(accounts...) },
+		Put: func(_ T, accounts ...integration.Account) { platform.Put(accounts...) },
 		Held: func(T) []string {
 			var addresses []string
-			for _, a := range p.AllAccounts() {
+			for _, a := range platform.AllAccounts() {
 				addresses = append(addresses, a.Address)
 			}
 			return addresses
 		},
-		Unpaid: func(T) { p.SetPlanEnded(true) },
-		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
+		Unpaid: func(T) { platform.SetPlanEnded(true) },
+		Fail:   func(_ T, failure Failure) func() { return failSending(platform, failure) },
 	}
 	for _, capability := range []string{integration.CanOAuth, integration.CanRefresh, integration.CanDisconnect} {
-		if !slices.Contains(p.MissingCapabilities, capability) {
+		if !slices.Contains(platform.MissingCapabilities, capability) {
 			env.Can = append(env.Can, capability)
 		}
 	}
 	if env.hasCapability(integration.CanOAuth) {
-		env.SignIn = func(_ T, at integration.SignIn, address string) { p.CompleteSignIn(at.URL, address, "Anna Schmidt") }
-		env.Decline = func(_ T, at integration.SignIn) { p.DenySignIn(at.URL) }
-		env.Expire = func(_ T, at integration.SignIn) { p.ExpireSignIn(at.URL) }
-		env.Lesser = &fake.SendingPlatform{Reach: p.Reach, MissingCapabilities: []string{integration.CanOAuth}}
+		env.SignIn = func(_ T, at integration.SignIn, address string) {
+			platform.CompleteSignIn(at.URL, address, "Anna Schmidt")
+		}
+		env.Decline = func(_ T, at integration.SignIn) { platform.DenySignIn(at.URL) }
+		env.Expire = func(_ T, at integration.SignIn) { platform.ExpireSignIn(at.URL) }
+		env.Lesser = &fake.SendingPlatform{Reach: platform.Reach, MissingCapabilities: []string{integration.CanOAuth}}
 	}
 	return env
 }
@@ -64,20 +66,20 @@ func fakeWithWorkspaces(_ T, workspaces int) ports.SendingPlatform {
 }
 
 // failSending makes the fake fail until lift is called.
-func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
+func failSending(platform *fake.SendingPlatform, failure Failure) (lift func()) {
 	switch failure {
 	case Hangs:
 		gates := map[*fake.Gate]bool{}
 		for _, method := range []string{"Check", "Account", "Accounts", "StartSignIn", "SignIn", "Remove"} {
-			gates[p.Hold(method)] = true
+			gates[platform.Hold(method)] = true
 		}
 		return func() {
-			for g := range gates {
-				g.Release()
+			for gate := range gates {
+				gate.Release()
 			}
 		}
 	case RepeatsFirstPage:
-		return p.Fail(fake.Fault{Method: "Accounts", Skip: 1, Kind: outcome.Broken})
+		return platform.Fail(fake.Fault{Method: "Accounts", Skip: 1, Kind: outcome.Broken})
 	}
 	kinds := map[Failure]outcome.Kind{
 		Throttles: outcome.Throttled, IsDown: outcome.Down, LosesRequest: outcome.Unknown, LosesAnswer: outcome.Unknown,
@@ -86,7 +88,7 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 	if !known {
 		kind = outcome.Broken
 	}
-	return p.Fail(fake.Fault{Kind: kind, AfterEffect: failure == LosesAnswer})
+	return platform.Fail(fake.Fault{Kind: kind, AfterEffect: failure == LosesAnswer})
 }
 
 // fakeSendingEnvs returns functions that open platforms with different capabilities, keyed by a

@@ -257,26 +257,26 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 func TestClockCanBeSetAndAdvanced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := newSimulator(t, dir)
-		if !s.kit.Now().Equal(time.Now()) {
-			t.Fatalf("a new clock shows %v, want %v", s.kit.Now(), time.Now())
+		simulator := newSimulator(t, dir)
+		if !simulator.kit.Now().Equal(time.Now()) {
+			t.Fatalf("a new clock shows %v, want %v", simulator.kit.Now(), time.Now())
 		}
-		s.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
+		simulator.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
 		set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
-		if !s.kit.Now().Equal(set) {
-			t.Fatalf("the clock shows %v after it was set, want %v", s.kit.Now(), set)
+		if !simulator.kit.Now().Equal(set) {
+			t.Fatalf("the clock shows %v after it was set, want %v", simulator.kit.Now(), set)
 		}
-		s.call("POST", "/_control/clock", `{"advance":"24h"}`)
+		simulator.call("POST", "/_control/clock", `{"advance":"24h"}`)
 		time.Sleep(time.Second)
 		want := set.Add(24*time.Hour + time.Second)
-		if !s.kit.Now().Equal(want) {
-			t.Fatalf("the clock shows %v one second after the advance, want %v", s.kit.Now(), want)
+		if !simulator.kit.Now().Equal(want) {
+			t.Fatalf("the clock shows %v one second after the advance, want %v", simulator.kit.Now(), want)
 		}
 		if restarted := newSimulator(t, dir); !restarted.kit.Now().Equal(want) {
 			t.Fatalf("after a restart the clock shows %v, want %v", restarted.kit.Now(), want)
 		}
-		s.call("GET", "/a", "")
-		if at := s.journal()[0].At; !at.Equal(want) {
+		simulator.call("GET", "/a", "")
+		if at := simulator.journal()[0].At; !at.Equal(want) {
 			t.Fatalf("the journal has the time %v, want %v", at, want)
 		}
 	})

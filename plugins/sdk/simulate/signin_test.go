@@ -99,33 +99,33 @@ func visit(page http.Handler, link, username, decision string) (status int, text
 
 // TestSignInLinkWorksOnce checks valid, invalid, repeated and guessed uses of a link.
 func TestSignInLinkWorksOnce(t *testing.T) {
-	f := newSignInFixture(t)
-	link := f.start("one")
-	if link != "http://"+f.Kit.Host()+signInPath+"?client_id=shop&response_type=code&state=one" {
+	fixture := newSignInFixture(t)
+	link := fixture.start("one")
+	if link != "http://"+fixture.Kit.Host()+signInPath+"?client_id=shop&response_type=code&state=one" {
 		t.Errorf("the link is %s, want the page with the state one", link)
 	}
-	if status, page := visit(f, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
+	if status, page := visit(fixture, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
 		t.Errorf("the page is %d %s, want 200 with an empty username", status, page)
 	}
 	for username, decision := range map[string]string{"": "accept", "nobody": "accept", "Bob <bob@a.example>": "accept", "bob@a.example": "postpone"} {
-		status, page := visit(f, link, username, decision)
+		status, page := visit(fixture, link, username, decision)
 		if status != http.StatusBadRequest || !strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<form") {
 			t.Errorf("%q, %s: %d %s, want 400 with an alert and the form", username, decision, status, page)
 		}
 	}
-	if status, page := visit(f, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
+	if status, page := visit(fixture, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
 		t.Errorf("an accepted sign-in: %d %s, want 200 without the form", status, page)
 	}
-	if status, page := visit(f, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
+	if status, page := visit(fixture, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
 		t.Errorf("a second sign-in with the link: %d %s, want 400 with \"used already\"", status, page)
 	}
-	if status, page := visit(f, f.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
+	if status, page := visit(fixture, fixture.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
 		t.Errorf("a declined sign-in: %d %s, want 200 with \"declined\"", status, page)
 	}
-	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "This link is unknown") {
+	if status, page := visit(fixture, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "This link is unknown") {
 		t.Errorf("a guessed link: %d %s, want 400 with \"This link is unknown\"", status, page)
 	}
-	if members := f.members(); !slices.Equal(members, []string{"bob@a.example"}) {
+	if members := fixture.members(); !slices.Equal(members, []string{"bob@a.example"}) {
 		t.Errorf("the members are %v, want only bob@a.example", members)
 	}
 }
@@ -147,20 +147,20 @@ func (b bodyWithHook) Read(p []byte) (int, error) {
 func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 	for _, decision := range []string{"accept", "deny"} {
 		t.Run(decision, func(t *testing.T) {
-			f := newSignInFixture(t)
-			link := f.start("one")
+			fixture := newSignInFixture(t)
+			link := fixture.start("one")
 			request := httptest.NewRequest(http.MethodPost, link, bodyWithHook{form("carl@a.example", decision), sync.OnceFunc(func() {
-				if status, page := visit(f, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
+				if status, page := visit(fixture, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
 					t.Errorf("the faster submission: %d %s, want 200 without an alert", status, page)
 				}
 			})})
 			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			answer := httptest.NewRecorder()
-			f.ServeHTTP(answer, request)
+			fixture.ServeHTTP(answer, request)
 			if answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "used already") {
 				t.Errorf("the slower submission: %d %s, want 400 with \"used already\"", answer.Code, answer.Body)
 			}
-			if members := f.members(); !slices.Equal(members, []string{"bob@a.example"}) {
+			if members := fixture.members(); !slices.Equal(members, []string{"bob@a.example"}) {
 				t.Errorf("the members are %v, want only bob@a.example", members)
 			}
 		})
@@ -169,9 +169,9 @@ func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 
 // TestSignInLinkExpires checks that a link expires by the simulated clock.
 func TestSignInLinkExpires(t *testing.T) {
-	f := newSignInFixture(t)
-	link := f.start("one")
-	controlHandler := f.Kit.Handler(&fakeProvider{}, nil)
+	fixture := newSignInFixture(t)
+	link := fixture.start("one")
+	controlHandler := fixture.Kit.Handler(&fakeProvider{}, nil)
 	for elapsed, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
 		answer := httptest.NewRecorder()
 		now := time.Now().Add(elapsed).Format(time.RFC3339Nano)
@@ -179,7 +179,7 @@ func TestSignInLinkExpires(t *testing.T) {
 		if answer.Code != http.StatusOK {
 			t.Fatalf("setting the clock: %d %s, want 200", answer.Code, answer.Body)
 		}
-		if status, page := visit(f, link, "", ""); status != want {
+		if status, page := visit(fixture, link, "", ""); status != want {
 			t.Errorf("%s after the start: %d %s, want %d", elapsed, status, page, want)
 		}
 	}

@@ -59,24 +59,24 @@ func TestJournalSurvivesAKilledProcess(t *testing.T) {
 func TestClearedJournalIgnoresLateStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := newSimulator(t, dir)
-		s.call("GET", "/before", "")
-		s.planFault(`{"kind":"delay","delay_ms":60,"times":1}`)
+		simulator := newSimulator(t, dir)
+		simulator.call("GET", "/before", "")
+		simulator.planFault(`{"kind":"delay","delay_ms":60,"times":1}`)
 		answered := make(chan struct{})
-		go func() { s.call("GET", "/delayed", ""); close(answered) }()
+		go func() { simulator.call("GET", "/delayed", ""); close(answered) }()
 		synctest.Wait()
-		if calls := s.journal(); len(calls) != 2 {
+		if calls := simulator.journal(); len(calls) != 2 {
 			t.Fatalf("the journal is %v, want two calls", calls)
 		}
-		s.call("DELETE", "/_control/calls", "")
-		if calls := s.journal(); len(calls) != 0 {
+		simulator.call("DELETE", "/_control/calls", "")
+		if calls := simulator.journal(); len(calls) != 0 {
 			t.Fatalf("the cleared journal is %v, want no calls", calls)
 		}
-		s.call("POST", "/after", "")
+		simulator.call("POST", "/after", "")
 		<-answered
 		want := []simulate.Entry{{Method: "POST", Path: "/after", Status: 201, Write: true}}
-		for _, simulator := range []*testSimulator{s, newSimulator(t, dir)} {
-			if diff := cmp.Diff(want, simulator.journal(), ignoreTime); diff != "" {
+		for _, opened := range []*testSimulator{simulator, newSimulator(t, dir)} {
+			if diff := cmp.Diff(want, opened.journal(), ignoreTime); diff != "" {
 				t.Fatalf("the journal (-want +got):\n%s", diff)
 			}
 		}

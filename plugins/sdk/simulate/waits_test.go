@@ -10,12 +10,12 @@ import (
 
 func TestCallsInsideAWaitAreViolations(t *testing.T) {
 	start := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	var w waits
-	w.observe("a", 429, http.Header{"Retry-After": {"10"}}, start)
-	w.observe("a", 503, http.Header{"Retry-After": {"2"}}, start.Add(time.Second)) // does not end the longer wait
-	w.observe("b", 429, http.Header{}, start)
-	w.observe("b", 500, http.Header{"Retry-After": {"10"}}, start)
-	w.observe("", 429, http.Header{"Retry-After": {"10"}}, start)
+	var observed waits
+	observed.observe("a", 429, http.Header{"Retry-After": {"10"}}, start)
+	observed.observe("a", 503, http.Header{"Retry-After": {"2"}}, start.Add(time.Second)) // does not end the longer wait
+	observed.observe("b", 429, http.Header{}, start)
+	observed.observe("b", 500, http.Header{"Retry-After": {"10"}}, start)
+	observed.observe("", 429, http.Header{"Retry-After": {"10"}}, start)
 	for _, tc := range []struct {
 		scope string
 		after time.Duration
@@ -24,7 +24,7 @@ func TestCallsInsideAWaitAreViolations(t *testing.T) {
 		{"a", 0, ""}, {"a", gracePeriod, ""}, {"a", gracePeriod + 1, IgnoredRetryAfter}, {"a", 10*time.Second - 1, IgnoredRetryAfter},
 		{"a", 10 * time.Second, ""}, {"b", time.Second, ""}, {"", time.Second, ""},
 	} {
-		if got := w.violation(tc.scope, start.Add(tc.after)); got != tc.want {
+		if got := observed.violation(tc.scope, start.Add(tc.after)); got != tc.want {
 			t.Errorf("scope %q after %s: %q, want %q", tc.scope, tc.after, got, tc.want)
 		}
 	}

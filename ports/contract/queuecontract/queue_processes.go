@@ -398,16 +398,16 @@ func (l *jobLog) events(t testing.TB) (all []jobEvent) {
 
 // update is one transaction: decide receives all events and returns the events to append.
 func (l *jobLog) update(decide func([]jobEvent) []jobEvent) error {
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // also releases the lock
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+	defer func() { _ = file.Close() }() // also releases the lock
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
 	var events []jobEvent
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var event jobEvent
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
@@ -427,6 +427,6 @@ func (l *jobLog) update(decide func([]jobEvent) []jobEvent) error {
 	if len(text) == 0 {
 		return lines.Err()
 	}
-	_, err = f.Write(text)
+	_, err = file.Write(text)
 	return errors.Join(lines.Err(), err)
 }
