@@ -25,6 +25,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
+// startProvider starts a server on loopback and returns its URL.
 func startProvider(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -32,7 +33,8 @@ func startProvider(t *testing.T, answer http.HandlerFunc) string {
 	return server.URL
 }
 
-func get(t *testing.T, url string) (*http.Response, []byte, error) {
+// fetchAnswer sends a GET request with a client of NewHTTPClient, and reads the body of the answer.
+func fetchAnswer(t *testing.T, url string) (*http.Response, []byte, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -83,7 +85,7 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	if kind := outcome.KindOf(TransportError(ErrHostNotNamed)); kind != outcome.Broken {
 		t.Errorf("the outcome of ErrHostNotNamed is %v, want broken", kind)
 	}
-	if _, _, err := get(t, localhostURL); err != nil {
+	if _, _, err := fetchAnswer(t, localhostURL); err != nil {
 		t.Errorf("a request outside a call of a plugin: %v, want no error", err)
 	}
 }
@@ -136,7 +138,7 @@ func TestAnswersAreLimitedInSize(t *testing.T) {
 				_, _ = compressor.Write(body)
 				_ = compressor.Close()
 			})
-			_, got, err := get(t, url)
+			_, got, err := fetchAnswer(t, url)
 			if len(got) != tc.length || !errors.Is(err, tc.err) || (tc.err == nil) != (err == nil) {
 				t.Fatalf("read %d bytes, %v, want %d bytes, %v", len(got), err, tc.length, tc.err)
 			}
@@ -180,7 +182,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	})
-	if answer, _, err := get(t, url); err != nil || answer.StatusCode != http.StatusFound {
+	if answer, _, err := fetchAnswer(t, url); err != nil || answer.StatusCode != http.StatusFound {
 		t.Fatalf("got %v, %v, want 302", answer.Status, err)
 	}
 }
@@ -220,7 +222,7 @@ func TestSpansNameNoCustomers(t *testing.T) {
 	url := startProvider(t, func(_ http.ResponseWriter, r *http.Request) {
 		path, traceparent = r.URL.RequestURI(), r.Header.Get("Traceparent")
 	})
-	if _, _, err := get(t, url+"/v1.0/domains/customer.example?code=hunter2"); err != nil {
+	if _, _, err := fetchAnswer(t, url+"/v1.0/domains/customer.example?code=hunter2"); err != nil {
 		t.Fatal(err)
 	}
 	if path != "/v1.0/domains/customer.example?code=hunter2" {

@@ -21,15 +21,15 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 		for _, language := range Languages {
 			written++
 			t.Run(language+"-"+kind, func(t *testing.T) {
-				plugin := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
+				plugin := writePlugin(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
 				if filepath.Base(plugin.Folder) != kind+"-acme" {
 					t.Errorf("the folder is %s, want the name %s-acme", plugin.Folder, kind)
 				}
-				if ci := read(t, plugin, ".github/workflows/ci.yml"); !strings.Contains(ci, "tenantry plugin test ./"+kind+"-acme\n") {
+				if ci := readFile(t, plugin, ".github/workflows/ci.yml"); !strings.Contains(ci, "tenantry plugin test ./"+kind+"-acme\n") {
 					t.Errorf("the CI file does not run the suite:\n%s", ci)
 				}
 				for _, name := range plugin.Files {
-					text := read(t, plugin, name)
+					text := readFile(t, plugin, name)
 					if remaining := reserved.ReplaceAllString(name+"\n"+text, ""); strings.Contains(strings.ToLower(remaining), "example") {
 						t.Errorf("%s contains the word example of the template", name)
 					}
@@ -55,7 +55,7 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, options Options) Plugin {
+func writePlugin(t *testing.T, options Options) Plugin {
 	t.Helper()
 	options.Parent = t.TempDir()
 	p, err := New(options)
@@ -65,7 +65,7 @@ func write(t *testing.T, options Options) Plugin {
 	return p
 }
 
-func read(t *testing.T, p Plugin, name string) string {
+func readFile(t *testing.T, p Plugin, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.Folder, name))
 	if err != nil {
@@ -77,15 +77,15 @@ func read(t *testing.T, p Plugin, name string) string {
 // TestPluginRequiresAReleaseOrASourceFolder checks the module path, and which release or source
 // folder of tenantry a plugin uses.
 func TestPluginRequiresAReleaseOrASourceFolder(t *testing.T) {
-	p := write(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
-	goMod, main := read(t, p, "go.mod"), read(t, p, "main.go")
+	p := writePlugin(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
+	goMod, main := readFile(t, p, "go.mod"), readFile(t, p, "main.go")
 	if !strings.HasPrefix(goMod, "module git.acme.example/plugins/dns\n") || !strings.Contains(goMod, SDKModule+" v1.2.3\n") || strings.Contains(goMod, "replace") {
 		t.Errorf("go.mod lacks the module path or the release 1.2.3, or has a replacement:\n%s", goMod)
 	}
 	if !strings.Contains(main, `"git.acme.example/plugins/dns/simulator"`) {
 		t.Errorf("main.go does not import the simulator of its module:\n%s", main)
 	}
-	goMod = read(t, write(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
+	goMod = readFile(t, writePlugin(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
 	if !strings.HasPrefix(goMod, "module dns-acme\n") || !strings.HasSuffix(goMod, "\nreplace "+SDKModule+" => /src/tenantry\n") {
 		t.Errorf("go.mod lacks the default module path or the source folder:\n%s", goMod)
 	}
@@ -95,9 +95,9 @@ func TestPluginRequiresAReleaseOrASourceFolder(t *testing.T) {
 func TestReadmeHasTheBuild(t *testing.T) {
 	for _, kind := range Kinds {
 		for _, language := range Languages {
-			p := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
+			p := writePlugin(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
 			for _, command := range p.Build {
-				if text := read(t, p, "README.md"); !strings.Contains(text, "\n"+command+"\n") {
+				if text := readFile(t, p, "README.md"); !strings.Contains(text, "\n"+command+"\n") {
 					t.Errorf("the README of %s in %s lacks %q", kind, language, command)
 				}
 			}
@@ -185,9 +185,9 @@ func TestPluginsPageShowsTheTemplate(t *testing.T) {
 	}
 	var code strings.Builder
 	for _, kind := range []string{"dns", "mail"} {
-		p := write(t, Options{Kind: kind, Name: "acme", Version: "1.2.3"})
+		p := writePlugin(t, Options{Kind: kind, Name: "acme", Version: "1.2.3"})
 		for _, name := range p.Files {
-			code.WriteString(read(t, p, name))
+			code.WriteString(readFile(t, p, name))
 		}
 	}
 	blocks := 0

@@ -28,7 +28,7 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 		"GOMODCACHE=" + t.TempDir(), "GONOSUMDB=" + SDKModule, "GOFLAGS=-trimpath -modcacherw", "GOWORK=off",
 	}
 	for _, kind := range soak.Sample(t, Kinds, 1) {
-		p := write(t, Options{Kind: kind, Name: "acme", Version: strings.TrimPrefix(version, "v")})
+		p := writePlugin(t, Options{Kind: kind, Name: "acme", Version: strings.TrimPrefix(version, "v")})
 		for _, command := range p.Build {
 			runCommand(t, p.Folder, env, strings.Fields(command)...)
 		}

@@ -74,7 +74,7 @@ var languages = map[string]language{
 func eachTemplate(t *testing.T, folders []string, test func(t *testing.T, p plugin)) {
 	for _, folder := range folders {
 		languageName, kind, _ := strings.Cut(folder, "-")
-		t.Run(folder, func(t *testing.T) { test(t, write(t, kind, languageName, languages[languageName])) })
+		t.Run(folder, func(t *testing.T) { test(t, writePlugin(t, kind, languageName, languages[languageName])) })
 	}
 }
 
@@ -85,8 +85,8 @@ var (
 	allKinds = []string{"python-dns", "node-dns", "python-sending", "node-sending", "python-mail", "node-mail"}
 )
 
-// write writes the plugin "acme", with its packages and its manifest.
-func write(t *testing.T, kind, languageName string, properties language) plugin {
+// writePlugin writes the plugin "acme", with its packages and its manifest.
+func writePlugin(t *testing.T, kind, languageName string, properties language) plugin {
 	t.Helper()
 	written, err := template.New(template.Options{Kind: kind, Name: "acme", Language: languageName, Parent: t.TempDir()})
 	if err != nil {

@@ -80,7 +80,8 @@ func (f signInFixture) members() (addresses []string) {
 	return addresses
 }
 
-func form(username, decision string) *strings.Reader {
+// decisionForm returns the body that a browser sends for a sign-in page.
+func decisionForm(username, decision string) *strings.Reader {
 	return strings.NewReader(url.Values{"username": {username}, "decision": {decision}}.Encode())
 }
 
@@ -89,7 +90,7 @@ func form(username, decision string) *strings.Reader {
 func visit(page http.Handler, link, username, decision string) (status int, text string) {
 	request := httptest.NewRequest(http.MethodGet, link, nil)
 	if decision != "" {
-		request = httptest.NewRequest(http.MethodPost, link, form(username, decision))
+		request = httptest.NewRequest(http.MethodPost, link, decisionForm(username, decision))
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	answer := httptest.NewRecorder()
@@ -149,7 +150,7 @@ func TestSignInLinkConnectsOnceWhenSubmittedTwice(t *testing.T) {
 		t.Run(decision, func(t *testing.T) {
 			fixture := newSignInFixture(t)
 			link := fixture.start("one")
-			request := httptest.NewRequest(http.MethodPost, link, bodyWithHook{form("carl@a.example", decision), sync.OnceFunc(func() {
+			request := httptest.NewRequest(http.MethodPost, link, bodyWithHook{decisionForm("carl@a.example", decision), sync.OnceFunc(func() {
 				if status, page := visit(fixture, link, "bob@a.example", "accept"); status != http.StatusOK || strings.Contains(page, `role="alert"`) {
 					t.Errorf("the faster submission: %d %s, want 200 without an alert", status, page)
 				}

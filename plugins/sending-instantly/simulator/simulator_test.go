@@ -26,8 +26,9 @@ func startSimulator(t *testing.T, dir string) http.Handler {
 	return handler
 }
 
-// request makes a request and decodes the answer. For an HTML page the decoded answer is empty.
-func request(handler http.Handler, method, path, body string, header ...string) (int, map[string]any) {
+// callSimulator makes a request and decodes the answer. For an HTML page the decoded answer is
+// empty.
+func callSimulator(handler http.Handler, method, path, body string, header ...string) (int, map[string]any) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -58,7 +59,7 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 		"no such path":       {"GET", "/api/v2/oauth/status/x", []string{"Authorization", bearer}, 404, "not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, answer := request(handler, tc.method, tc.path, "", tc.header...)
+			status, answer := callSimulator(handler, tc.method, tc.path, "", tc.header...)
 			if status != tc.status || answer["statusCode"] != float64(tc.status) || answer["error"] != http.StatusText(tc.status) || !strings.Contains(fmt.Sprint(answer["message"]), tc.message) {
 				t.Errorf("the answer is %d %v, want the envelope of %d with %q", status, answer, tc.status, tc.message)
 			}
@@ -68,13 +69,13 @@ func TestRefusalsHaveInstantlysEnvelope(t *testing.T) {
 
 func TestListsAreFilteredAndPaged(t *testing.T) {
 	handler := startSimulator(t, t.TempDir())
-	request(handler, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
+	callSimulator(handler, "POST", "/_control/accounts", `[{"email":"a@one.test"},{"email":"b@one.test","status":-1},{"email":"c@two.test","provider_code":2}]`)
 	for query, want := range map[string]int{
 		"": 3, "search=ONE.test": 2, "status=-1": 1, "provider_code=2": 1, "limit=2": 2,
 		"starting_after=2020-01-01T00:00:00.000Z": 3, "starting_after=2099-01-01T00:00:00.000Z": 0,
 		"starting_after=" + url.QueryEscape("2020-01-01T00:00:00.000Z&a@one.test"): 3,
 	} {
-		status, answer := request(handler, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
+		status, answer := callSimulator(handler, "GET", "/api/v2/accounts?"+query, "", "Authorization", bearer)
 		items, _ := answer["items"].([]any)
 		if _, cursor := answer["next_starting_after"]; status != http.StatusOK || len(items) != want || cursor != (want > 0) {
 			t.Errorf("%s: %d %v, want %d accounts, and a cursor unless the list is empty", query, status, answer, want)
@@ -87,10 +88,10 @@ func TestListsAreFilteredAndPaged(t *testing.T) {
 func TestSignInPageWorksOnce(t *testing.T) {
 	dir := t.TempDir()
 	handler := startSimulator(t, dir)
-	_, started := request(handler, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
+	_, started := callSimulator(handler, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
 	_, link, _ := strings.Cut(fmt.Sprint(started["auth_url"]), "http://127.0.0.1:1")
 	post := func(handler http.Handler, username, decision string) int {
-		status, _ := request(handler, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+		status, _ := callSimulator(handler, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		return status
 	}
 	for _, invalid := range []string{"", "no address", "A <a@b.test>"} {
@@ -109,7 +110,7 @@ func TestSignInPageWorksOnce(t *testing.T) {
 	if status := post(handler, "a@b.test", "accept"); status != http.StatusGone {
 		t.Errorf("the second acceptance: %d, want 410", status)
 	}
-	if status, _ := request(handler, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
+	if status, _ := callSimulator(handler, "GET", "/common/oauth2/v2.0/authorize?state=guessed", ""); status != http.StatusGone {
 		t.Errorf("a guessed link: %d, want 410", status)
 	}
 }
@@ -121,11 +122,11 @@ func TestControlCallsReportMissingObjects(t *testing.T) {
 		"POST /sessions/x/forget": http.StatusNotFound, "GET /nothing": http.StatusNotFound, "POST /behaviour": http.StatusOK, "GET /sessions": http.StatusOK,
 	} {
 		method, path, _ := strings.Cut(call, " ")
-		if status, _ := request(handler, method, "/_control"+path, "{}"); status != want {
+		if status, _ := callSimulator(handler, method, "/_control"+path, "{}"); status != want {
 			t.Errorf("%s: %d, want %d", call, status, want)
 		}
 	}
-	if status, _ := request(handler, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
+	if status, _ := callSimulator(handler, "PUT", "/_control/keys/k", `{"scope":["a"]}`); status != http.StatusBadRequest {
 		t.Errorf("an unknown member: %d, want 400", status)
 	}
 }
