@@ -88,52 +88,52 @@ func (history *takeHistory) take(t T) ratelimit.Verdict {
 }
 
 var limiterChecks = []limiterCheck{
-	{"exactly the limit is allowed", func(t T, l ports.Limiter) {
+	{"exactly the limit is allowed", func(t T, limiter ports.Limiter) {
 		bucket := newBucket("a", 3)
 		for remaining := 2; remaining >= 0; remaining-- {
-			requireAllowed(t, l, bucket, remaining)
+			requireAllowed(t, limiter, bucket, remaining)
 		}
-		requireLimited(t, l, bucket)
-		requireLimited(t, l, bucket)
+		requireLimited(t, limiter, bucket)
+		requireLimited(t, limiter, bucket)
 	}},
-	{"Remaining returns the remaining number and counts no request", func(t T, l ports.Limiter) {
+	{"Remaining returns the remaining number and counts no request", func(t T, limiter ports.Limiter) {
 		bucket := newBucket("a", 2)
 		for want := 2; want >= 0; want-- {
 			for range 3 {
-				if remaining := l.Remaining(t.Context(), bucket); remaining != want {
+				if remaining := limiter.Remaining(t.Context(), bucket); remaining != want {
 					t.Fatalf("Remaining returned %d, want %d", remaining, want)
 				}
 			}
 			if want > 0 {
-				requireAllowed(t, l, bucket, want-1)
+				requireAllowed(t, limiter, bucket, want-1)
 			}
 		}
-		requireLimited(t, l, bucket)
+		requireLimited(t, limiter, bucket)
 	}},
-	{"requests that leave the window no longer count", func(t T, l ports.Limiter) {
+	{"requests that leave the window no longer count", func(t T, limiter ports.Limiter) {
 		bucket := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
-		v, _ := l.Take(t.Context(), bucket)
+		v, _ := limiter.Take(t.Context(), bucket)
 		<-time.After(v.ResetIn + timeTolerance)
-		if remaining := l.Remaining(t.Context(), bucket); remaining != 1 {
+		if remaining := limiter.Remaining(t.Context(), bucket); remaining != 1 {
 			t.Fatalf("Remaining returned %d after the window, want 1", remaining)
 		}
 	}},
-	{"every key has its own bucket", func(t T, l ports.Limiter) {
-		requireAllowed(t, l, newBucket("a", 1), 0)
-		requireAllowed(t, l, newBucket("b", 1), 0)
-		requireLimited(t, l, newBucket("a", 1))
+	{"every key has its own bucket", func(t T, limiter ports.Limiter) {
+		requireAllowed(t, limiter, newBucket("a", 1), 0)
+		requireAllowed(t, limiter, newBucket("b", 1), 0)
+		requireLimited(t, limiter, newBucket("a", 1))
 	}},
-	{"a take can be given back once", func(t T, l ports.Limiter) {
+	{"a take can be given back once", func(t T, limiter ports.Limiter) {
 		bucket := newBucket("a", 2)
-		giveBack := requireAllowed(t, l, bucket, 1)
-		requireAllowed(t, l, bucket, 0)
+		giveBack := requireAllowed(t, limiter, bucket, 1)
+		requireAllowed(t, limiter, bucket, 0)
 		giveBack()
 		giveBack()
-		requireAllowed(t, l, bucket, 0)
-		requireLimited(t, l, bucket)
+		requireAllowed(t, limiter, bucket, 0)
+		requireLimited(t, limiter, bucket)
 	}},
-	{"the window slides", func(t T, l ports.Limiter) {
-		history := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
+	{"the window slides", func(t T, limiter ports.Limiter) {
+		history := &takeHistory{limiter: limiter, bucket: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
 		history.take(t)
 		<-time.After(history.bucket.Window / 2)
 		history.take(t)
@@ -145,30 +145,30 @@ var limiterChecks = []limiterCheck{
 		}
 		history.take(t)
 	}},
-	{"giving back a take removes this take, not the newest", func(t T, l ports.Limiter) {
+	{"giving back a take removes this take, not the newest", func(t T, limiter ports.Limiter) {
 		bucket := newBucket("a", 2)
-		giveBack := requireAllowed(t, l, bucket, 1)
+		giveBack := requireAllowed(t, limiter, bucket, 1)
 		<-time.After(200 * time.Millisecond)
 		beforeSecondTake := time.Now()
-		requireAllowed(t, l, bucket, 0)
+		requireAllowed(t, limiter, bucket, 0)
 		giveBack()
-		v, _ := l.Take(t.Context(), bucket)
+		v, _ := limiter.Take(t.Context(), bucket)
 		if !v.Allowed || v.ResetIn < bucket.Window-time.Since(beforeSecondTake)-timeTolerance {
 			t.Fatalf("the verdict is %+v, want the request allowed, and ResetIn counted from the take that remains", v)
 		}
 	}},
-	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
-		history := &takeHistory{limiter: l, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
+	{"no window exceeds the limit, whatever the arrival times", func(t T, limiter ports.Limiter) {
+		history := &takeHistory{limiter: limiter, bucket: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
 		for end := time.Now().Add(6 * history.bucket.Window); time.Now().Before(end); {
 			history.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
 	}},
-	{"exactly the limit is allowed among concurrent takes", func(t T, l ports.Limiter) {
+	{"exactly the limit is allowed among concurrent takes", func(t T, limiter ports.Limiter) {
 		bucket := newBucket("a", 12)
 		var allowed atomic.Int64
 		Concurrently(200, func(int) error {
-			if v, _ := l.Take(t.Context(), bucket); v.Allowed {
+			if v, _ := limiter.Take(t.Context(), bucket); v.Allowed {
 				allowed.Add(1)
 			}
 			return nil
@@ -177,18 +177,18 @@ var limiterChecks = []limiterCheck{
 			t.Fatalf("%d concurrent requests were allowed, want 12", allowed.Load())
 		}
 	}},
-	{"a take with a cancelled context is counted", func(t T, l ports.Limiter) {
+	{"a take with a cancelled context is counted", func(t T, limiter ports.Limiter) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		if v, _ := l.Take(cancelled, newBucket("a", 1)); !v.Allowed {
+		if v, _ := limiter.Take(cancelled, newBucket("a", 1)); !v.Allowed {
 			t.Fatal("the request with a cancelled context was refused, want it allowed and counted")
 		}
-		requireLimited(t, l, newBucket("a", 1))
+		requireLimited(t, limiter, newBucket("a", 1))
 	}},
-	{"slots can be taken and released", func(t T, l ports.Limiter) {
+	{"slots can be taken and released", func(t T, limiter ports.Limiter) {
 		enter := func(name string, want bool) func() {
 			t.Helper()
-			leave, ok := l.Enter(t.Context(), name, 2)
+			leave, ok := limiter.Enter(t.Context(), name, 2)
 			if ok != want {
 				t.Fatalf("Enter for %s returned ok %v, want %v", name, ok, want)
 			}
@@ -203,11 +203,11 @@ var limiterChecks = []limiterCheck{
 		enter("a", true)
 		enter("a", false)
 	}},
-	{"as many concurrent entries succeed as there are slots", func(t T, l ports.Limiter) {
+	{"as many concurrent entries succeed as there are slots", func(t T, limiter ports.Limiter) {
 		for round := range 5 {
 			var enteredCount atomic.Int64
 			Concurrently(50, func(int) error {
-				if _, ok := l.Enter(t.Context(), fmt.Sprint("a", round), 4); ok {
+				if _, ok := limiter.Enter(t.Context(), fmt.Sprint("a", round), 4); ok {
 					enteredCount.Add(1)
 				}
 				return nil

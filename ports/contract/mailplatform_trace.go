@@ -14,37 +14,37 @@ import (
 
 var traceChecks = []mailCheck{
 	{"mail/trace/every-message", "every message is returned, whatever the page size", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{TracePage: 7})
-		for i, address := range s.mailboxes {
-			env.Send(t, s.testTenant.GUID, address, 5+i)
+		sending := newSendingTenant(t, env, Setup{TracePage: 7})
+		for i, address := range sending.mailboxes {
+			env.Send(t, sending.testTenant.GUID, address, 5+i)
 		}
-		got := countBySender(s.readTrace(t, env))
-		for i, address := range s.mailboxes {
+		got := countBySender(sending.readTrace(t, env))
+		for i, address := range sending.mailboxes {
 			if got[address] != 5+i {
 				t.Fatalf("the trace shows %d messages of %s, want %d", got[address], address, 5+i)
 			}
 		}
 	}},
 	{"mail/trace/nothing-sent", "a trace without messages is empty", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{})
-		if got := s.readTrace(t, env); len(got) != 0 {
+		sending := newSendingTenant(t, env, Setup{})
+		if got := sending.readTrace(t, env); len(got) != 0 {
 			t.Fatalf("the trace shows %+v, want no messages", got)
 		}
 	}},
 	{"mail/trace/senders", "messages of other senders are not returned", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{TracePage: 7})
-		for i, address := range s.mailboxes {
-			env.Send(t, s.testTenant.GUID, address, 5+i)
+		sending := newSendingTenant(t, env, Setup{TracePage: 7})
+		for i, address := range sending.mailboxes {
+			env.Send(t, sending.testTenant.GUID, address, 5+i)
 		}
-		allMailboxes := s.mailboxes
+		allMailboxes := sending.mailboxes
 		for queried, senders := range map[string][]string{
-			"one sender": allMailboxes[1:2], "two senders": {strings.ToUpper(allMailboxes[2]), allMailboxes[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + s.domain},
+			"one sender": allMailboxes[1:2], "two senders": {strings.ToUpper(allMailboxes[2]), allMailboxes[0]}, "no sender": nil, "an unknown mailbox": {"nobody@" + sending.domain},
 		} {
-			s.mailboxes = senders
-			sent := s.readTrace(t, env)
-			for _, m := range sent {
-				if !slices.ContainsFunc(senders, func(address string) bool { return strings.EqualFold(address, m.Sender) }) {
-					t.Fatalf("the query for %s returned a message of a different sender: %+v", queried, m)
+			sending.mailboxes = senders
+			sent := sending.readTrace(t, env)
+			for _, message := range sent {
+				if !slices.ContainsFunc(senders, func(address string) bool { return strings.EqualFold(address, message.Sender) }) {
+					t.Fatalf("the query for %s returned a message of a different sender: %+v", queried, message)
 				}
 			}
 			for i, address := range allMailboxes {
@@ -59,10 +59,10 @@ var traceChecks = []mailCheck{
 		}
 	}},
 	{"mail/trace/time-span", "a time span includes its beginning and excludes its end", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{})
+		sending := newSendingTenant(t, env, Setup{})
 		began := env.Now(t)
-		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 1) // two messages could have different times
-		sent := s.readTrace(t, env)
+		env.Send(t, sending.testTenant.GUID, sending.mailboxes[0], 1) // two messages could have different times
+		sent := sending.readTrace(t, env)
 		if now := env.Now(t); len(sent) == 0 || !isWithin(sent[0].At, began, now) {
 			t.Fatalf("the trace shows %+v, want a message between %s and %s", sent, began, now)
 		}
@@ -75,54 +75,54 @@ var traceChecks = []mailCheck{
 			"at the end of the span":       {at.Add(-time.Hour), at, 0},
 			"before the span":              {at.Add(time.Millisecond), at.Add(time.Hour), 0},
 		} {
-			page, err := s.client.Sent(callContext(t), s.traceQuery(tc.from, tc.to))
+			page, err := sending.client.Sent(callContext(t), sending.traceQuery(tc.from, tc.to))
 			must(t, "sent", err)
-			if got := countBySender(page.Sent)[s.mailboxes[0]]; got != tc.want {
+			if got := countBySender(page.Sent)[sending.mailboxes[0]]; got != tc.want {
 				t.Fatalf("%s: %d messages, want %d", name, got, tc.want)
 			}
 		}
 	}},
 	{"mail/trace/late", "late messages are returned with their own time", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{TraceLag: time.Hour})
+		sending := newSendingTenant(t, env, Setup{TraceLag: time.Hour})
 		began := env.Now(t)
-		env.Send(t, s.testTenant.GUID, s.mailboxes[0], 3)
+		env.Send(t, sending.testTenant.GUID, sending.mailboxes[0], 3)
 		ended := env.Now(t)
-		if got := s.readTrace(t, env); len(got) != 0 {
+		if got := sending.readTrace(t, env); len(got) != 0 {
 			t.Fatalf("the trace shows %+v before the lag has passed, want no messages", got)
 		}
 		env.Advance(t, 2*time.Hour)
-		got := s.readTrace(t, env)
-		if countBySender(got)[s.mailboxes[0]] != 3 || !isWithin(got[0].At, began, ended) {
+		got := sending.readTrace(t, env)
+		if countBySender(got)[sending.mailboxes[0]] != 3 || !isWithin(got[0].At, began, ended) {
 			t.Fatalf("the trace shows %+v, want three messages between %s and %s", got, began, ended)
 		}
 	}},
 	{"mail/trace/blocked", "a message that a rule blocked counts as refused", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{})
-		s.block(t, s.domain, true, s.mailboxes[0])
-		for _, address := range s.mailboxes {
-			env.Send(t, s.testTenant.GUID, address, 2)
+		sending := newSendingTenant(t, env, Setup{})
+		sending.block(t, sending.domain, true, sending.mailboxes[0])
+		for _, address := range sending.mailboxes {
+			env.Send(t, sending.testTenant.GUID, address, 2)
 		}
-		if got := countBySender(s.readTrace(t, env)); got[s.mailboxes[0]] != 0 || got[s.mailboxes[1]] != 2 || got[s.mailboxes[2]] != 2 {
-			t.Fatalf("the trace shows the messages %v, want none of %s and two of each other mailbox", got, s.mailboxes[0])
+		if got := countBySender(sending.readTrace(t, env)); got[sending.mailboxes[0]] != 0 || got[sending.mailboxes[1]] != 2 || got[sending.mailboxes[2]] != 2 {
+			t.Fatalf("the trace shows the messages %v, want none of %s and two of each other mailbox", got, sending.mailboxes[0])
 		}
 	}},
 	{"mail/trace/failed-read", "a failed read of the trace is an error, not an empty list", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{})
+		sending := newSendingTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken} {
-			lift := env.Fail(t, s.testTenant.GUID, "Sent", failure)
-			_, err := s.client.Sent(callContext(t), s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
+			lift := env.Fail(t, sending.testTenant.GUID, "Sent", failure)
+			_, err := sending.client.Sent(callContext(t), sending.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
 			lift()
 			requireOutcome(t, "sent", err, kind)
 		}
-		env.Revoke(t, s.testTenant.GUID, GrantExchangeRole)
-		_, err := s.client.Sent(callContext(t), s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
+		env.Revoke(t, sending.testTenant.GUID, GrantExchangeRole)
+		_, err := sending.client.Sent(callContext(t), sending.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
 		requireRefusal(t, "sent", err, fault.AccessDenied)
 	}},
 	{"mail/trace/invalid-cursor", "an invalid cursor is refused", func(t T, env MailPlatformEnv) {
-		s := newSendingTenant(t, env, Setup{})
-		query := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
+		sending := newSendingTenant(t, env, Setup{})
+		query := sending.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
 		query.Cursor = "no cursor"
-		_, err := s.client.Sent(callContext(t), query)
+		_, err := sending.client.Sent(callContext(t), query)
 		requireOutcome(t, "sent", err, outcome.Refused)
 	}},
 }
