@@ -90,8 +90,8 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 		if err := json.Unmarshal([]byte(firstPage.Next), &cursorOfSecondPage); err != nil {
 			t.Fatal(err)
 		}
-		second, err := cursorOfSecondPage.page(tc.second)
-		if err != nil || json.Unmarshal([]byte(second.Next), &cursorOfThirdPage) != nil || cursorOfThirdPage.SkipMeaning != tc.means {
+		result, err := cursorOfSecondPage.page(tc.secondPage)
+		if err != nil || json.Unmarshal([]byte(result.Next), &cursorOfThirdPage) != nil || cursorOfThirdPage.SkipMeaning != tc.means {
 			t.Errorf("%s: the cursor of the third page is %+v, %v, want the meaning %v", name, cursorOfThirdPage, err, tc.means)
 		}
 	}
