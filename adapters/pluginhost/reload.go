@@ -122,7 +122,7 @@ func (s *supervisor) replace(wanted CatalogEntry) error {
 		}
 		return nil
 	case err != nil:
-		s.rejected, s.lastError = wanted, err
+		s.rejected = wanted // lastError stays, because it is the reason why calls of the current version fail
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
 	}

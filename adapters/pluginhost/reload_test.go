@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/outcome"
 )
@@ -108,6 +109,42 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	offerVersion(t, dir, "3.0.0")
 	if err := host.Reload(); err != nil || processID(t, host, "puppet") == oldPID {
 		t.Errorf("a healthy version after a rejected version: %v, want a new process", err)
+	}
+}
+
+// TestRejectedUpgradeKeepsTheCauseOfDelayedCalls offers a version with a wrong checksum while the
+// restart of the current version is delayed. Calls and Describe still fail with the reason of the
+// delay.
+func TestRejectedUpgradeKeepsTheCauseOfDelayedCalls(t *testing.T) {
+	dir := pluginDir(t, "puppet:puppet")
+	policy := fastRestart
+	policy.Backoff = time.Hour // does not end during the test
+	host, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	if _, err := tenantOf(host, "puppet", "exit").Profile(t.Context()); outcome.KindOf(err) != outcome.Unknown {
+		t.Fatalf("a call that ends the process: %v", err)
+	}
+	for host.Status()[0].ConsecutiveFailures == 0 {
+		time.Sleep(time.Millisecond) // until the exit is recorded
+	}
+	offerChangedFile(t, dir, "2.0.0")
+	if err := host.Reload(); !errors.Is(err, verified.ErrChecksum) {
+		t.Fatalf("an upgrade with a wrong checksum: %v", err)
+	}
+	var result *outcome.Error
+	if _, err := tenantOf(host, "puppet", "").Profile(t.Context()); !errors.As(err, &result) || result.Cause != "plugin_restarting" {
+		t.Errorf("a call of the current version: %v, want the cause plugin_restarting", err)
+	}
+	if _, err := host.Describe(t.Context(), "puppet"); err == nil || !strings.Contains(err.Error(), "exit status 4") {
+		t.Errorf("Describe: %v, want the exit of the current version", err)
+	}
+}
+
+// offerChangedFile is like offerVersion, but the file does not have the checksum of the catalog.
+func offerChangedFile(t *testing.T, dir, version string) {
+	t.Helper()
+	offerVersion(t, dir, version)
+	if err := os.WriteFile(filepath.Join(dir, "mail-puppet-"+version), []byte("changed"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 }
 

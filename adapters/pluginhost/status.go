@@ -48,8 +48,10 @@ type Status struct {
 	// a process that has answered no call. An exit after Host.Kill does not count, nor does a
 	// failure after which the previous version is used again.
 	ConsecutiveFailures int
-	LastError           error     // the error of the last failure or rejected upgrade, nil before the first error
-	RetryAt             time.Time // the earliest time of the next start, zero or past if a start is allowed now
+	// LastError is the error of the last failure, nil before the first. It is never the error of a
+	// rejected upgrade, which Reload returns.
+	LastError error
+	RetryAt   time.Time // the earliest time of the next start, zero or past if a start is allowed now
 }
 
 // downError returns the error of a call that was not sent because no process of the plugin runs.
