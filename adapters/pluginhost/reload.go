@@ -57,9 +57,10 @@ func catalogSum(dir string) [sha256.Size]byte {
 // process finishes its calls in progress and is then stopped. Otherwise the old version stays in
 // use, Reload fails, and later calls of Reload ignore the entry until it changes.
 //
-// If the catalog no longer has a plugin, further calls to the plugin fail. If the catalog has a new
-// plugin, it runs only after a restart of the service. A plugin whose kind has changed counts as
-// removed and as new.
+// If the catalog no longer has a plugin, further calls to the plugin fail. If the plugin is added
+// again with a different entry, Reload starts it. If that start fails, Reload fails, and later
+// calls try it again. If the catalog has a new plugin, it runs only after a restart of the service.
+// A plugin whose kind has changed counts as removed and as new.
 func (h *Host) Reload() error {
 	h.reloadMu.Lock()
 	defer h.reloadMu.Unlock()
@@ -106,7 +107,9 @@ func (s *supervisor) upgrade(wanted CatalogEntry) error {
 }
 
 // replace starts a process of the entry wanted, and makes it the process that executes calls. If
-// that fails, replace stores wanted as the rejected entry.
+// that fails, replace stores wanted as the rejected entry. If the plugin was removed, its old entry
+// must not run again. In this case wanted becomes the current entry, as after a restart of the
+// service, and the failure delays the next start.
 func (s *supervisor) replace(wanted CatalogEntry) error {
 	i, err := s.tryLaunch(wanted)
 	if err == nil && i.description.Version != wanted.Version {
@@ -121,6 +124,11 @@ func (s *supervisor) replace(wanted CatalogEntry) error {
 			i.dispose(0)
 		}
 		return nil
+	case err != nil && s.wasRemoved:
+		s.entry, s.wasRemoved, s.consecutiveFailures = wanted, false, 0
+		s.recordFailure(err)
+		s.host.reportChange(s.name)
+		return fmt.Errorf("plugin %s was added again: %w", s.name, err)
 	case err != nil:
 		s.rejected = wanted // lastError stays, because it is the reason why calls of the current version fail
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", wanted.Version)
@@ -135,14 +143,15 @@ func (s *supervisor) replace(wanted CatalogEntry) error {
 	return nil
 }
 
-// remove makes all further calls fail, and drains the process.
+// remove makes all further calls fail, and drains the process. It forgets the rejected entry, so
+// that upgrade tries this entry when the plugin is added again.
 func (s *supervisor) remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wasRemoved {
 		return
 	}
-	s.wasRemoved, s.previous = true, nil
+	s.wasRemoved, s.previous, s.rejected = true, nil, CatalogEntry{}
 	removedProcess := s.running
 	s.running = nil
 	s.drain(removedProcess)
