@@ -63,7 +63,8 @@ var ErrOtherKind = errors.New("the catalog has a plugin with this name and a dif
 // has the same entry and the files in the plugin folder are intact, Add changes nothing. Add fails
 // if the file is not a working plugin, or if the catalog is invalid. It also fails if a different
 // plugin of the catalog has the same file name. It fails with ErrOtherKind if the catalog has a
-// plugin with the same name and a different kind.
+// plugin with the same name and a different kind. If only files of old versions cannot be deleted,
+// the plugin is in the catalog, and Add returns both the addition and an error.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, false)
 }

@@ -142,8 +142,8 @@ func (p *pluginUnderDevelopment) wasRebuilt() bool {
 	return true
 }
 
-// watch calls use after each new build, until ctx ends. use gets the plugin that was copied into
-// the plugin folder, or the reason why the new program does not work.
+// watch calls use after each new build, until ctx ends. use gets the result of pluginhost.Add. If
+// the new program describes itself as a different plugin, use gets only an error.
 func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Duration, use func(pluginhost.Addition, error)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -157,8 +157,8 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 			continue
 		}
 		added, err := pluginhost.Add(ctx, p.hostOptions, p.program)
-		if err == nil && added.Name != p.name {
-			err = fmt.Errorf("the program describes itself as %q, not %q; start the sandbox again", added.Name, p.name)
+		if added.Name != "" && added.Name != p.name {
+			added, err = pluginhost.Addition{}, fmt.Errorf("the program describes itself as %q, not %q; start the sandbox again", added.Name, p.name)
 		}
 		if ctx.Err() == nil {
 			use(added, err)
@@ -168,11 +168,15 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 
 // useRebuilt returns a function for watch. The function makes the running service and the simulator
 // use the new build, and tells the user. If the new build cannot be used, it logs a warning. If
-// only its simulator cannot be restarted, the service uses the new build, and the log has a
-// warning.
+// only its simulator cannot be restarted, or only files of old builds cannot be deleted, the
+// service uses the new build, and the log has a warning.
 func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
 	log *slog.Logger, printText func(string)) func(pluginhost.Addition, error) {
 	return func(added pluginhost.Addition, err error) {
+		if err != nil && added.Name != "" { // the new build is in the catalog
+			log.WarnContext(ctx, "files of old builds of the plugin remain", "plugin", p.name, "error", err)
+			err = nil
+		}
 		if err == nil {
 			if simulatorErr := restartSimulator(ctx, p.name); simulatorErr != nil {
 				log.WarnContext(ctx, "the simulator of the rebuilt plugin could not be restarted", "plugin", p.name, "error", simulatorErr)
