@@ -6,7 +6,7 @@ import urllib.parse
 
 import tenantry_dns
 import tenantry_http
-from tenantry_http import member
+from tenantry_http import is_url, member
 from tenantry_plugin import broken_answer, credential_refused, misconfigured, request_refused
 
 DESCRIPTION = {
@@ -28,8 +28,7 @@ DESCRIPTION = {
 def connect(connection):
     """Returns the provider for one call."""
     url, token = connection.settings.get("api_url", ""), connection.secrets.get("api_token", "")
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
+    if not is_url(url):
         raise misconfigured("api_url", "it is not a URL")
     if not token.isascii() or not token.isprintable() or not token:
         raise misconfigured("api_token", "it is missing or has invalid characters")

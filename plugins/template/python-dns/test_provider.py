@@ -84,8 +84,8 @@ class ProviderTest(unittest.TestCase):
             self.control("PUT", f"/zones/{ZONE}/sets", [])
 
     def test_settings_and_secrets_are_checked(self):
-        for settings, secrets in (({"api_url": "ftp://x"}, {"api_token": "t"}), ({"api_url": "https://x"}, {}),
-                                  ({"api_url": "https://x"}, {"api_token": "a\r\nb"})):
+        for settings, secrets in (({"api_url": "ftp://x"}, {"api_token": "t"}), ({"api_url": "https://x:port"}, {"api_token": "t"}),
+                                  ({"api_url": "https://x"}, {}), ({"api_url": "https://x"}, {"api_token": "a\r\nb"})):
             with self.assertRaises(Outcome) as raised:
                 provider.connect(Connection(settings, secrets))
             self.assertEqual(raised.exception.code, "invalid_request")

@@ -11,7 +11,7 @@ import urllib.parse
 
 import tenantry_http
 from provider_tenant import Tenant
-from tenantry_http import member
+from tenantry_http import is_url, member
 from tenantry_mail import refused_as, waits_for
 from tenantry_plugin import broken_answer, credential_refused, misconfigured, request_refused
 
@@ -56,8 +56,7 @@ _TENANT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def connect(connection):
     """Returns the platform for one call."""
     for name in ("api_url", "login_url"):
-        parts = urllib.parse.urlsplit(connection.settings.get(name, ""))
-        if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
+        if not is_url(connection.settings.get(name, "")):
             raise misconfigured(name, "it must be a URL such as https://api.example.com/v1")
     token = connection.secrets.get("api_token", "")
     if not token.isascii() or not token.isprintable() or not token:

@@ -202,7 +202,7 @@ class ProviderTest(unittest.TestCase):
     def test_settings_and_secrets_are_checked(self):
         full = {"api_url": "https://x", "login_url": "https://x"}
         for settings, secrets in (({**full, "api_url": "ftp://x"}, {"api_token": "t"}), ({**full, "login_url": ""}, {"api_token": "t"}),
-                                  (full, {}), (full, {"api_token": "a\r\nb"})):
+                                  ({**full, "login_url": "https://x:port"}, {"api_token": "t"}), (full, {}), (full, {"api_token": "a\r\nb"})):
             with self.assertRaises(Outcome) as raised:
                 provider.connect(Connection(settings, secrets))
             self.assertEqual(raised.exception.code, "invalid_request")

@@ -6,7 +6,7 @@ import hashlib
 import urllib.parse
 
 import tenantry_http
-from tenantry_http import member
+from tenantry_http import is_url, member
 from tenantry_plugin import broken_answer, credential_refused, misconfigured, request_refused
 from tenantry_sending import plan_inactive, same_address, sign_in_link
 
@@ -31,8 +31,7 @@ DESCRIPTION = {
 def connect(connection):
     """Returns the platform for one call."""
     url, key = connection.settings.get("base_url", ""), connection.secrets.get("api_key", "")
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
+    if not is_url(url):
         raise misconfigured("base_url", "it must be a URL such as https://api.example.com/v1")
     if not key.isascii() or not key.isprintable() or not key:
         raise misconfigured("api_key", "it is missing or has invalid characters")

@@ -152,8 +152,8 @@ class ProviderTest(unittest.TestCase):
         self.assertIsNone(self.platform.account(self.call, ANNA))
 
     def test_settings_and_secrets_are_checked(self):
-        for settings, secrets in (({"base_url": "ftp://x"}, {"api_key": "k"}), ({"base_url": "https://x"}, {}),
-                                  ({"base_url": "https://x"}, {"api_key": "a\r\nb"})):
+        for settings, secrets in (({"base_url": "ftp://x"}, {"api_key": "k"}), ({"base_url": "https://x:port"}, {"api_key": "k"}),
+                                  ({"base_url": "https://x"}, {}), ({"base_url": "https://x"}, {"api_key": "a\r\nb"})):
             with self.assertRaises(Outcome) as raised:
                 provider.connect(Connection(settings, secrets))
             self.assertEqual(raised.exception.code, "invalid_request")

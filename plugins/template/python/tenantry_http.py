@@ -44,6 +44,15 @@ def request(call, scope, method, url, headers, body=None):
         raise broken_answer("not_json") from None
 
 
+def is_url(text):
+    """Reports whether text is an http or https URL with a host, no user and no invalid port."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return parts.scheme in ("https", "http") and bool(parts.hostname) and not parts.username and parts.port != 0
+    except ValueError:  # an invalid port or IPv6 address
+        return False
+
+
 def member(answer, name, kind):
     """Returns a member of a JSON object. Raises an outcome if it is missing or not of this type."""
     value = answer.get(name) if isinstance(answer, dict) else None

@@ -35,6 +35,15 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(tenantry_plugin._hosts([], connection), [])  # does not limit the hosts
 
 
+class URLTest(unittest.TestCase):
+    def test_the_urls_of_settings(self):
+        for text in ("https://api.acme.com", "http://127.0.0.1:8080/v1", "https://[2001:db8::1]:8443/"):
+            self.assertTrue(tenantry_http.is_url(text), text)
+        for text in ("", "api.acme.com", "ftp://api.acme.com", "https://", "https://user@api.acme.com", "https://api.acme.com:port",
+                     "https://api.acme.com:65536", "https://api.acme.com:0", "https://api.acme.com:-1", "https://[2001:db8::1"):
+            self.assertFalse(tenantry_http.is_url(text), text)
+
+
 class DeadlineTest(unittest.TestCase):
     def test_the_time_of_a_call(self):
         # grpcio returns a number of many years for a call without a deadline.
