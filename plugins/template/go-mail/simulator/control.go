@@ -73,7 +73,13 @@ func createTenant(c *call) (any, error) {
 }
 
 func setBehaviour(c *call) (any, error) {
-	return struct{}{}, simulate.ReadBody(c.http, &c.tenant.Behaviour)
+	if err := simulate.ReadBody(c.http, &c.tenant.Behaviour); err != nil {
+		return nil, err
+	}
+	if c.tenant.Behaviour.TracePageSize < 0 {
+		return nil, simulate.BadRequest("trace_page must not be negative")
+	}
+	return struct{}{}, nil
 }
 
 // showTenant answers with the state of the consent, and the senders of each enabled rule. An

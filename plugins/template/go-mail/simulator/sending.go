@@ -101,10 +101,11 @@ func listMessages(c *call) (any, string) {
 			found = append(found, m)
 		}
 	}
-	end := min(len(found), skip+cmp.Or(c.tenant.Behaviour.TracePageSize, tracePage))
+	rest := found[min(skip, len(found)):]
+	rows := min(len(rest), cmp.Or(c.tenant.Behaviour.TracePageSize, tracePage))
 	next := ""
-	if end < len(found) {
-		next = strconv.Itoa(end)
+	if rows < len(rest) {
+		next = strconv.Itoa(skip + rows)
 	}
-	return map[string]any{"messages": found[min(skip, end):end], "next": next}, ""
+	return map[string]any{"messages": rest[:rows], "next": next}, ""
 }
