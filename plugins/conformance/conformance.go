@@ -22,7 +22,8 @@
 //   - pace.go: keeps the calls of a DNS provider to its budgets.
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
-//   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
+//   - exchange.go: records the calls of a check, without secrets. encodedsecrets.go: the encoded
+//     forms of secrets. report.go: Report and JUnit.
 //   - sending.go: Sending and SendingInProcess, the checks of a sending platform's description, and
 //     RetryAfter, the check that a Retry-After applies to all calls of a credential.
 //   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, the environments of contract

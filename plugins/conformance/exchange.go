@@ -28,7 +28,7 @@ const (
 
 // exchange records the calls of one check: from the host to the plugin, and from the plugin to its
 // provider. It also records the lines that the plugin prints. Records do not contain the secrets of
-// the check. exchange also records violations, which make the check fail. A violation is an error
+// the check, nor their forms in URLs, in JSON and in base64. exchange also records violations, which make the check fail. A violation is an error
 // or a printed line that contains a secret, or a text of an outcome that is too long or has control
 // characters. interceptors and recordProviderCall of a nil *exchange record nothing.
 type exchange struct {
@@ -56,12 +56,15 @@ func (e *exchange) redact(text string) string {
 	return e.redactLocked(text)
 }
 
+// redactLocked replaces the secrets in text, and their encoded forms. The caller holds e.mu.
 func (e *exchange) redactLocked(text string) string {
 	longestFirst := slices.SortedFunc(maps.Keys(e.secrets), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
+	var forms []string
 	for _, value := range longestFirst { // a secret can be a part of a longer secret
 		text = strings.ReplaceAll(text, value, "[redacted]")
+		forms = append(forms, unescapedForms(value)...)
 	}
-	return text
+	return redactEscaped(redactEscaped(text, percentEscape, forms), jsonEscape, forms)
 }
 
 // redactAndShorten returns a short form of text without the secrets. It removes the secrets first,
