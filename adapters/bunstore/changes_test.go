@@ -204,7 +204,7 @@ func TestReservedMailboxVanishesOnlyWithItsRow(t *testing.T) {
 		must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.DiscoveryResult{Began: now, At: now, Mailboxes: platformMailboxes("a@" + d.Name)}))
 		log, at := readerAtEnd(t, s, ann), now
 		later := func() time.Time {
-			at = at.Add(2 * observation.ReplicaLag) // two misses so far apart remove a mailbox
+			at = at.Add(2 * time.Hour) // two misses so far apart remove a mailbox, also a reserved one
 			return at
 		}
 		missAndReserve := func() mailbox.Mailbox {
