@@ -206,7 +206,7 @@ func startSandbox(ctx context.Context, c settings.Config, o devOptions, log *slo
 		ready(r)
 		if plugin != nil {
 			onRebuild := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.printText)
-			watchers.Go(func() { plugin.watch(watchCtx, rebuildInterval, onRebuild) })
+			watchers.Go(func() { plugin.watch(watchCtx, buildCheckInterval, onRebuild) })
 		}
 	})
 	stopWatching()

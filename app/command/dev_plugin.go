@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// rebuildInterval is the time between two checks for a new build of a plugin under development.
-const rebuildInterval = time.Second
+// buildCheckInterval is the time between two checks for a new build of a plugin under development.
+const buildCheckInterval = time.Second
 
 // kindMail is the kind of mail platforms in the plugin catalog.
 const kindMail = "mail"
@@ -96,6 +96,10 @@ func openPlugin(ctx context.Context, folderOrProgram, base string, o pluginhost.
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, o, program)
+	if err != nil && added.Name != "" {
+		o.Log.Warn("files of old builds of the plugin could not be deleted", "plugin", added.Name, "error", err)
+		err = nil
+	}
 	p.name, p.kind = added.Name, added.Kind
 	return p, err
 }
@@ -121,25 +125,21 @@ func checksumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// wasRebuilt reports whether the built file has a new content. If the file has changed since the
-// last check, the build may still be writing it. wasRebuilt then returns false, and the next call
-// checks again.
-func (p *pluginUnderDevelopment) wasRebuilt() bool {
+// wasRebuilt reports whether the built file has content that was not copied yet, and returns the
+// checksum of this content. If the file has changed since the last check, the build may still be
+// writing it. wasRebuilt then returns false, and the next call checks again.
+func (p *pluginUnderDevelopment) wasRebuilt() (sum [sha256.Size]byte, rebuilt bool) {
 	now, err := p.builtFileState()
 	if err != nil || now != p.seen {
 		p.seen = now
-		return false
+		return sum, false
 	}
 	if now == p.lastRead {
-		return false
+		return sum, false
 	}
 	p.lastRead = now
-	sum, err := checksumOf(p.builtFile)
-	if err != nil || sum == p.copiedSum {
-		return false
-	}
-	p.copiedSum = sum
-	return true
+	sum, err = checksumOf(p.builtFile)
+	return sum, err == nil && sum != p.copiedSum
 }
 
 // watch calls use after each new build, until ctx ends. use gets the result of pluginhost.Add. If
@@ -153,11 +153,16 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 			return
 		case <-ticker.C:
 		}
-		if !p.wasRebuilt() {
+		sum, rebuilt := p.wasRebuilt()
+		if !rebuilt {
 			continue
 		}
 		added, err := pluginhost.Add(ctx, p.hostOptions, p.program)
-		if added.Name != "" && added.Name != p.name {
+		switch added.Name {
+		case "": // a later build with the same content is tried again
+		case p.name:
+			p.copiedSum = sum
+		default:
 			added, err = pluginhost.Addition{}, fmt.Errorf("the program describes itself as %q, not %q; start the sandbox again", added.Name, p.name)
 		}
 		if ctx.Err() == nil {

@@ -213,12 +213,12 @@ func TestSurveyNamesTheActionForAFailingProvider(t *testing.T) {
 	}
 }
 
-// TestSurveyFailsIfTheCredentialCannotBeDecrypted checks that a survey reports a stored credential
-// that cannot be decrypted as an internal error, because only the operator can correct it. The
-// survey succeeds if it does not need this credential.
+// TestSurveyFailsIfTheCredentialCannotBeDecrypted checks that a survey with a stored credential
+// that cannot be decrypted is unavailable, because only the operator can correct it. The survey
+// succeeds if it does not need this credential.
 func TestSurveyFailsIfTheCredentialCannotBeDecrypted(t *testing.T) {
 	both := []dns.Provider{detectedProvider, undetectedProvider}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		name       string
 		providers  []dns.Provider
 		unreadable string // the provider of the connection whose credential cannot be decrypted
@@ -231,34 +231,34 @@ func TestSurveyFailsIfTheCredentialCannotBeDecrypted(t *testing.T) {
 		{"another connection to the provider serves the zone", both, detectedProvider.ID, detectedProvider.ID, false},
 		{"a connection to another provider serves the zone", both, detectedProvider.ID, undetectedProvider.ID, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			fx := newFixture(t)
-			for _, p := range tt.providers {
+			for _, p := range tc.providers {
 				fx.providers.AddProvider(p)
 			}
 			d := fx.addAndVerify(t)
-			fx.connect(t, tt.unreadable, "one", servingProvider())
+			fx.connect(t, tc.unreadable, "one", servingProvider())
 			connections, err := fx.Connections.List(t.Context(), fx.account.ID)
 			must(t, err)
 			c, err := fx.store.RemoveDNSConnection(t.Context(), connections[0].ID)
 			must(t, err)
 			must(t, fx.store.AddDNSConnection(t.Context(), c, []byte("sealed with another keyset")))
-			if tt.other != "" {
-				fx.connect(t, tt.other, "two", servingProvider())
+			if tc.other != "" {
+				fx.connect(t, tc.other, "two", servingProvider())
 			}
 			survey, err := fx.Survey(t.Context(), fx.account.ID, d.ID)
 			var unreadable dnsconnections.UnreadableError
-			if failed := errors.As(err, &unreadable) && fault.ErrorOf(err).Code == fault.InternalError; failed != tt.fails || !tt.fails && err != nil {
-				t.Fatalf("the automation is %+v, the error %v; want an UnreadableError: %t", survey.Automation(), err, tt.fails)
+			if failed := errors.As(err, &unreadable) && errors.Is(err, fault.ServiceUnavailable); failed != tc.fails || !tc.fails && err != nil {
+				t.Fatalf("the automation is %+v, the error %v; want service_unavailable with an UnreadableError: %t", survey.Automation(), err, tc.fails)
 			}
-			if !tt.fails && tt.other != "" && survey.Holder.Access.Standing != dns.ZoneAccessible {
+			if !tc.fails && tc.other != "" && survey.Holder.Access.Standing != dns.ZoneAccessible {
 				t.Errorf("the access to the zone is %+v, want %s", survey.Holder.Access, dns.ZoneAccessible)
 			}
 		})
 	}
 }
 
-// TestSurveyAsksNoMoreProvidersThanItMust checks that a survey first calls the provider that it
+// TestSurveyCallsNoMoreProvidersThanItMust checks that a survey first calls the provider that it
 // detects from the name servers. If this provider serves the zone, no other provider is called.
 func TestSurveyCallsNoMoreProvidersThanItMust(t *testing.T) {
 	fx := newFixture(t)

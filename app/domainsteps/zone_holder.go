@@ -5,6 +5,7 @@ package domainsteps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tenantry/tenantry/app/dnsconnections"
@@ -25,8 +26,9 @@ type heldZone struct {
 }
 
 // findHolder finds the DNS provider that serves the zone of a public read, and reads the records
-// that this provider stores. It fails with dnsconnections.UnreadableError if the access to the zone
-// depends on a connection whose credential cannot be decrypted or decoded.
+// that this provider stores. It fails with service_unavailable if the access to the zone depends on
+// a connection whose credential cannot be decrypted or decoded, because only the operator can correct
+// this. A job then waits until the keyset is restored.
 func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public dns.ZoneRead) (heldZone, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
@@ -41,7 +43,7 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public d
 	found := s.findConnection(callCtx, owner, public, dns.Detect(public, providers).Provider.ID, connections)
 	zone := heldZone{holder: dns.FindHolder(public, providers, found.accesses), provider: found.provider}
 	if err := found.unreadable[zone.holder.Access.Provider]; err != nil {
-		return heldZone{}, err
+		return heldZone{}, fmt.Errorf("%w (%w)", fault.ServiceUnavailable.With("the stored credential of a DNS connection cannot be read"), err)
 	}
 	return zone.withRecords(callCtx), ctx.Err()
 }

@@ -156,8 +156,8 @@ const (
 	SettingsRefused Standing = "settings_refused"
 	// AnswerTooLarge means that the provider's answer exceeds the size that tenantry reads.
 	AnswerTooLarge Standing = "answer_too_large"
-	// ProviderSilent means that the provider gave no usable answer, or that the stored credential
-	// cannot be read. The access to the zone is unknown.
+	// ProviderSilent means that the provider gave no usable answer, so the access to the zone is
+	// unknown.
 	ProviderSilent Standing = "provider_silent"
 	// NoConnection means that the account has no connection to the provider.
 	NoConnection Standing = "no_connection"

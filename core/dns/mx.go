@@ -111,12 +111,10 @@ func (z zoneView) decideMX(want Record) verdict {
 }
 
 func (z zoneView) decideMXGroups(groups mxGroups, want Record) verdict {
-	// Until the platform specifies the desired record, a stale value may be the desired one.
-	hasDesired := len(groups.desired) > 0 || want.Content == "" && len(groups.stale) > 0
 	switch {
 	case groups.null:
 		return blockingConflict(ReasonMXNull)
-	case len(groups.foreign) > 0 && hasDesired:
+	case len(groups.foreign) > 0 && len(groups.desired) > 0:
 		return conflict(ReasonMXMixed)
 	case groups.broken:
 		return blockingConflict(ReasonMXBroken)

@@ -80,8 +80,7 @@ func TestPlanConflictsWithForeignMXRecords(t *testing.T) {
 
 // TestForeignMXBlocksAPlanBeforeVerification checks plans that are made before the verification of
 // the domain, when the platform has specified no MX yet. An MX record of another provider blocks
-// such a plan, unless the set also has a host of the platform that receives mail. This host may be
-// the desired one, and a set with the desired host and a foreign one does not block.
+// such a plan, also beside a host of the platform, which may belong to an earlier tenant.
 func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -90,7 +89,7 @@ func TestForeignMXBlocksAPlanBeforeVerification(t *testing.T) {
 		wantBlocking bool
 	}{
 		{"an MX of another provider", []string{"1 aspmx.l.google.com"}, "mx_other_provider", true},
-		{"an MX of the platform and one of another provider", []string{"0 " + previousMX, "10 mx.else.test"}, "mx_mixed", false},
+		{"an MX of the platform and one of another provider", []string{"0 " + previousMX, "10 mx.else.test"}, "mx_other_provider", true},
 		{"the ownership record and an MX of another provider", []string{"32767 ms1.msv1.invalid", "10 mx.else.test"}, "mx_other_provider", true},
 		{"a null MX", []string{"0 ."}, "mx_null", true},
 		{"a null MX and an MX of the platform", []string{"0 .", "0 " + previousMX}, "mx_null", true},

@@ -28,9 +28,10 @@ const (
 
 // exchange records the calls of one check: from the host to the plugin, and from the plugin to its
 // provider. It also records the lines that the plugin prints. Records do not contain the secrets of
-// the check, nor their forms in URLs, in JSON and in base64. exchange also records violations, which make the check fail. A violation is an error
-// or a printed line that contains a secret, or a text of an outcome that is too long or has control
-// characters. interceptors and recordProviderCall of a nil *exchange record nothing.
+// the check, nor their forms in URLs, in JSON and in base64. exchange also records violations,
+// which make the check fail. A violation is an error or a printed line that contains a secret, or a
+// text of an outcome that is too long or has control characters. interceptors and
+// recordProviderCall of a nil *exchange record nothing.
 type exchange struct {
 	mu             sync.Mutex
 	secrets        map[string]string // maps the value of a secret to its name
