@@ -96,12 +96,11 @@ func openPlugin(ctx context.Context, folderOrProgram, base string, o pluginhost.
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, o, program)
-	if err != nil && added.Name != "" {
-		o.Log.Warn("files of old builds of the plugin could not be deleted", "plugin", added.Name, "error", err)
-		err = nil
+	if added.Name == "" {
+		return nil, err
 	}
 	p.name, p.kind = added.Name, added.Kind
-	return p, err
+	return p, nil // an error says only that files of old builds remain
 }
 
 // builtFileState returns the state of the built file.

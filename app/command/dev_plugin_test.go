@@ -5,12 +5,14 @@ package command
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/apptest"
@@ -52,5 +54,33 @@ func TestRebuiltPluginIsUsedIfOldFilesRemain(t *testing.T) {
 				t.Errorf("the log lacks %q:\n%s", tt.wantLogged, &logged)
 			}
 		})
+	}
+}
+
+// TestBuildThatCouldNotBeAddedIsTriedAgain writes the same new build twice. The first build is not
+// copied, so the second one is new too. After a copy, a build with the same content is not new.
+func TestBuildThatCouldNotBeAddedIsTriedAgain(t *testing.T) {
+	p := &pluginUnderDevelopment{builtFile: filepath.Join(t.TempDir(), "plugin")}
+	modified := time.Now()
+	build := func() (sum [sha256.Size]byte, rebuilt bool) {
+		t.Helper()
+		modified = modified.Add(time.Second)
+		apptest.Must(t, os.WriteFile(p.builtFile, []byte("the new build"), 0o700))
+		apptest.Must(t, os.Chtimes(p.builtFile, modified, modified))
+		if _, rebuilt := p.wasRebuilt(); rebuilt {
+			t.Error("a file that has just changed counts as a new build")
+		}
+		return p.wasRebuilt()
+	}
+	if _, rebuilt := build(); !rebuilt {
+		t.Error("the first build does not count as new")
+	}
+	sum, rebuilt := build()
+	if !rebuilt {
+		t.Error("the second build does not count as new, although the first one was not copied")
+	}
+	p.copiedSum = sum
+	if _, rebuilt := build(); rebuilt {
+		t.Error("a build with the copied content counts as new")
 	}
 }
