@@ -109,7 +109,7 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		e := panics.ErrorOf(p)
 		c.Log.ErrorContext(r.Context(), "panic in a page", "type", e.Type, "stack", e.Stack)
-		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"), tenants.Origin{})
+		c.renderError(w, r, fault.InternalError.With("a page panicked"), tenants.Origin{})
 	}
 }
 

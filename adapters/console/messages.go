@@ -14,6 +14,9 @@ import (
 // fault are for API clients. These texts are for an administrator who has opened a link.
 type message struct{ Title, About, Next string }
 
+// brokenPage is the answer if a page cannot be rendered.
+const brokenPage = "something went wrong on our side"
+
 const askForLink = "Ask whoever sent you the link for a new one."
 
 // messages maps error codes to their messages. For a code that is not listed here, messageOf

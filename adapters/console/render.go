@@ -70,7 +70,7 @@ func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page 
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, page, data); err != nil {
 		c.Log.ErrorContext(r.Context(), "page does not render", "page", page, "error", err)
-		http.Error(w, "something went wrong on our side", http.StatusInternalServerError)
+		http.Error(w, brokenPage, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -20,7 +20,7 @@
 //   - client.go: client, which sends one question to one address.
 //   - slots.go: slots, which limits the questions in flight and gives each account its share.
 //   - resolvers.go: the questions to recursive resolvers.
-//   - cache.go: ttlCache, kept between reads, and answerCache, kept during one read.
+//   - ttlcache.go: ttlCache, kept between reads, and answerCache, kept during one read.
 //   - sharedreads.go: sharedReads, which joins concurrent reads of one domain.
 package dnsresolver
 

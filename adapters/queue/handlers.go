@@ -97,7 +97,7 @@ func (o Options) handle(ctx context.Context, byKind handlers, w ports.Wakeup, fa
 		return handlerResult{shouldRetry: true, failures: failures}
 	}
 	delay := o.retryDelay(failures)
-	o.Log.WarnContext(ctx, "a job's step failed and will be repeated", "kind", w.Kind, "failures", failures+1, "again_in", delay.String(), "error", err)
+	o.Log.WarnContext(ctx, "a background job failed and will run again", "kind", w.Kind, "failures", failures+1, "again_in", delay.String(), "error", err)
 	return handlerResult{shouldRetry: true, delay: delay, failures: failures + 1}
 }
 

@@ -153,7 +153,7 @@ type TestResult struct {
 // with webhook_not_found.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (TestResult, error) {
 	now := s.now()
-	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
+	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, deliveryLease, now)
 	if err != nil {
 		return TestResult{}, err
 	}

@@ -60,7 +60,7 @@ func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) 
 	if closed {
 		return false, nil
 	}
-	result, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
+	result, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, deliveryLease, w.now())
 	w.startTries(slots, result.Claimed)
 	w.scheduleClaim(noSlotPause, result.Waiting...)
 	return result.More, err

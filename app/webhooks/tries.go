@@ -17,10 +17,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lease is how long a claim of a delivery is valid. It is longer than a try (15 s) plus twice
-// saveTimeout, because a result can wait for the batch before its own. After a crash, the delivery
-// is sent again when the lease has expired. The repeated message has the same webhook-id header.
-const lease = 40 * time.Second
+// deliveryLease is how long a claim of a delivery is valid. It is longer than a try (15 s) plus
+// twice saveTimeout, because a result can wait for the batch before its own. After a crash, the
+// delivery is sent again when the lease has expired. The repeated message has the same webhook-id
+// header.
+const deliveryLease = 40 * time.Second
 
 // saveTimeout is the timeout for storing a batch of results, or for releasing a delivery.
 const saveTimeout = 10 * time.Second

@@ -237,7 +237,7 @@ func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
 		return nil
 	}
 	now := w.now()
-	claimed, err := w.Deliveries.ClaimDeliveries(ctx, due, slots, lease, now)
+	claimed, err := w.Deliveries.ClaimDeliveries(ctx, due, slots, deliveryLease, now)
 	w.startTries(slots, claimed.Deliveries)
 	if err != nil {
 		w.scheduleClaim(failedPause, due...)

@@ -10,6 +10,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
+// Cloudflare allows a user, or a token of an account, at most maxCalls calls in any rateWindow.
+// After further calls it blocks all calls for one rateWindow.
+const (
+	maxCalls   = 1200
+	rateWindow = 5 * time.Minute
+)
+
 // budgets has a budget for each token.
 type budgets struct {
 	now     func() time.Time

@@ -20,11 +20,6 @@ const (
 	version     = "0.1.0"
 	apiURL      = "https://api.cloudflare.com/client/v4"
 	callTimeout = 15 * time.Second
-
-	// Cloudflare allows a user, or a token of an account, at most maxCalls calls in any rateWindow.
-	// After further calls it blocks all calls for one rateWindow.
-	maxCalls   = 1200
-	rateWindow = 5 * time.Minute
 )
 
 var accountIDPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
