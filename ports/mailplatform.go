@@ -122,7 +122,8 @@ type MailServer interface {
 	// configuration, or if the configuration has no CNAME records yet.
 	Signing(ctx context.Context, name string) (dns.Signing, error)
 	// EnsureSigning creates the DKIM configuration without enabling it, and returns it. It returns
-	// an existing configuration with CNAME records unchanged. It fails with outcome.NotReady while
+	// an existing configuration with CNAME records unchanged. If it completes a configuration that
+	// has none, and these records are already published, signing may start. It fails with outcome.NotReady while
 	// the mail server does not accept the domain, or while the CNAME records do not exist.
 	EnsureSigning(ctx context.Context, name string) (dns.Signing, error)
 	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if EnsureSigning has not

@@ -7,7 +7,7 @@
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //
-// The same source and the same version of Go produce the same bytes, on every machine and at any
+// The same source, the same flags and the same version of Go produce the same bytes, on every machine and at any
 // time.
 //
 //   - main.go: the builds, the catalog and the checksums. Start here.
@@ -87,8 +87,8 @@ func (r release) make() error {
 }
 
 // publish copies the license, the README and the changelog into a folder. Then it writes the
-// folder's bill of materials and its archive.
-func (r release) publish(folder, to string) error {
+// folder's bill of materials and its archive, whose paths differ only in their extensions.
+func (r release) publish(folder, pathWithoutExt string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		content, err := os.ReadFile(name)
 		if err != nil {
@@ -102,10 +102,10 @@ func (r release) publish(folder, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(to+".cdx.json", bill, 0o644); err != nil {
+	if err := os.WriteFile(pathWithoutExt+".cdx.json", bill, 0o644); err != nil {
 		return err
 	}
-	return writeArchive(folder, to+".tar.gz")
+	return writeArchive(folder, pathWithoutExt+".tar.gz")
 }
 
 // build compiles tenantry and all plugins for a platform into a folder.
@@ -140,11 +140,11 @@ type catalog struct {
 // describePlugins returns the catalog of the plugins that were built for this machine. The catalog
 // is used for all platforms, because the descriptions are the same on each.
 func describePlugins(folder string) (c catalog, err error) {
-	plugins, err := filepath.Glob(filepath.Join(folder, "plugins", "*"))
+	dir := filepath.Join(folder, "plugins")
+	plugins, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		return c, err
 	}
-	dir := filepath.Join(folder, "plugins")
 	cmd := exec.Command(filepath.Join(folder, "tenantry"), append([]string{"plugin", "add", "--plugin-dir", dir, "--data-dir", folder}, plugins...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {

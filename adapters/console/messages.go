@@ -17,25 +17,23 @@ type message struct{ Title, About, Next string }
 // brokenPage is the answer if a page cannot be rendered.
 const brokenPage = "something went wrong on our side"
 
-const askForLink = "Ask whoever sent you the link for a new one."
-
 // messages maps error codes to their messages. For a code that is not listed here, messageOf
 // chooses the message.
 var messages = map[string]message{
 	fault.ConnectLinkInvalid.Name: {
 		"This link does not work any more",
-		"A link works once, until it expires, and in one browser from beginning to end. This link was already used, has expired, was changed on its way, or was opened first in a different browser.",
+		"A link works once, until it expires, and in one browser from beginning to end. This link was already used, has expired, was changed on its way, was replaced by a newer link, or was opened first in a different browser.",
 		"If you have just connected the tenant, all is well. Otherwise ask whoever sent you the link for a new one.",
 	},
 	fault.ConsentDeclined.Name: {
-		"The access was not approved",
-		"The approval was declined or did not reach the tenant, so nothing was connected.",
-		"If that was not what you wanted, ask for a new link and approve the access.",
+		"The connection was not completed",
+		"The approval or the sign-in was cancelled, or the approval did not reach the tenant. Nothing was connected.",
+		"If that was not what you wanted, ask for a new link, approve the access and sign in.",
 	},
 	fault.NotAdministrator.Name: {
 		"Only an administrator can connect a tenant",
-		"You signed in as a guest, or as somebody who is not a {administrator} of this tenant. Nothing was connected.",
-		"Ask for a new link, and open it as a {administrator} of the tenant itself.",
+		"You signed in as a guest, or without the role {administrator} in this tenant. Nothing was connected.",
+		"Ask for a new link, and open it with the role {administrator} of the tenant itself.",
 	},
 	fault.TenantLimitReached.Name: {
 		"The account has no room for another tenant",
@@ -55,15 +53,15 @@ var messages = map[string]message{
 	fault.InvalidRequest.Name: {
 		"The request was incomplete",
 		"Your browser did not send everything that this page needs.",
-		askForLink,
+		"Ask whoever sent you the link for a new one.",
 	},
 }
 
-// messageOf returns the message of an error code. A code without its own message gets the message
-// of its kind. {administrator} stands for the platform's name of the role that can give consent.
+// messageOf returns the message of an error code. A code without its own message gets a general
+// message: one for unknown pages, one for everything else. {administrator} stands for the platform's name of the role that can give consent.
 func messageOf(code fault.Code, facts platform.Facts) message {
 	if m, ok := messages[code.Name]; ok {
-		role := cmp.Or(facts.Administrator, "full administrator")
+		role := cmp.Or(facts.Administrator, "of a full administrator")
 		return message{m.Title, strings.ReplaceAll(m.About, "{administrator}", role), strings.ReplaceAll(m.Next, "{administrator}", role)}
 	}
 	switch code.Kind {

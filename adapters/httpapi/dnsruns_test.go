@@ -122,7 +122,7 @@ func TestProvisioningRefusalsHaveAFixedOrder(t *testing.T) {
 }
 
 // TestRefusalsAfterADNSReadAreReplayed checks that a refusal after a DNS read is replayed for its
-// Idempotency-Key, even when the zone has changed. A request with a new key reads the DNS again.
+// Idempotency-Key, even when the zone has changed. A request without the key reads the DNS again.
 // After a refusal without a DNS read, the same key can be used again.
 func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)

@@ -81,7 +81,7 @@ func registerVerifyDomain(api huma.API, service *domains.Service) {
 	registerConverting(api, huma.Operation{
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
-		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
+		Description: "Asks the mail platform to check the verification record, and begins to enable its e-mail service for the domain. " +
 			"The request can be repeated.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleVerifiedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
@@ -96,7 +96,7 @@ func registerRemoveDomain(api huma.API, service *domains.Service) {
 		Summary: "Remove a domain",
 		Description: "Removes a domain from the service, so that the tenant can have a different one. The domain's provisioning jobs and its send limit end. A sync does not " +
 			"add the domain again. With `from_platform=true` the domain is also removed from the tenant at the mail " +
-			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
+			"platform, unless it may be a new domain with this name. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, AnswerExample: exampleRemovedDomain,
 			Refuses: codes(platformCodes, specificCodes(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
 	}, removedDomainOf, func(ctx context.Context, caller access.Caller, in *removeDomainInput, encoder ports.AnswerEncoder[domains.RemoveResult]) (domains.RemoveResult, error) {
@@ -161,7 +161,7 @@ type domainEntry struct {
 // addDomain has no schema rules for the domain, because the use case checks the domain and returns
 // specific error codes.
 type addDomain struct {
-	Domain string `json:"domain" doc:"The domain to add: a host name of at least two labels that is not a public suffix such as co.uk. U-labels are converted to A-labels, and one final dot is removed."`
+	Domain string `json:"domain" doc:"The domain to add: a host name of at least two labels that is not a public suffix such as co.uk and not a name that the mail platform assigns. U-labels are converted to A-labels, and one final dot is removed."`
 }
 
 type addedDomain struct {
@@ -170,7 +170,7 @@ type addedDomain struct {
 	Domain                      domainState  `json:"domain" doc:"The domain."`
 	VerificationDNSRecords      []dnsRecord  `json:"verification_dns_records" doc:"Publish these to prove ownership."`
 	ServiceConfigurationRecords []dnsRecord  `json:"service_configuration_records" doc:"Publish these for e-mail. The list may be short or empty before verification."`
-	LiveDNSStatus               liveStatus   `json:"live_dns_status" doc:"The records that are published now."`
+	LiveDNSStatus               liveStatus   `json:"live_dns_status" doc:"The records that are published now. Each is missing if the DNS could not be read."`
 	DKIMVerificationState       dkimSentence `json:"dkim_verification_state" doc:"The state of DKIM."`
 }
 
@@ -220,7 +220,7 @@ type selectors struct {
 }
 
 func domainEntryOf(d domain.Domain) domainEntry {
-	s := liveOf(d.Status)
+	s := recordStatusesOf(d.Status)
 	return domainEntry{ID: d.ID, DomainName: d.Name, IsDefault: d.Default, IsVerified: d.Verified, SPFStatus: s.SPFStatus,
 		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
@@ -235,7 +235,7 @@ func addedDomainOf(result domains.AddResult) addedDomain {
 		Domain:                      domainState{DomainName: result.Domain.Name, IsDefault: result.Domain.Default, IsVerified: result.Domain.Verified},
 		VerificationDNSRecords:      convertAll(result.Domain.Verification, recordOf),
 		ServiceConfigurationRecords: serviceRecords(result.Domain),
-		LiveDNSStatus:               liveOf(result.Live),
+		LiveDNSStatus:               recordStatusesOf(result.Live),
 		DKIMVerificationState:       dkimSentence{Status: result.DKIM.Status, Message: result.DKIM.Message},
 	}
 }
@@ -253,8 +253,8 @@ func dkimReportOf(r domains.DKIMReport) dkimReport {
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }
 
-// liveOf returns the status of each record. A record that was never read has the status "missing".
-func liveOf(s dns.Status) liveStatus {
+// recordStatusesOf returns the status of each record. A record that was never read has the status "missing".
+func recordStatusesOf(s dns.Status) liveStatus {
 	return liveStatus{SPFStatus: orMissing(s.SPF), DKIMStatus: orMissing(s.DKIM), DMARCStatus: orMissing(s.DMARC), MXStatus: orMissing(s.MX)}
 }
 
@@ -277,7 +277,7 @@ func removedDomainOf(r domains.RemoveResult) removedDomain {
 	message := "The domain was removed from the service. The mail platform still has it."
 	switch {
 	case r.MayBeNew:
-		message = "The domain was removed from the service. The mail platform has a new or changed domain with this name, and keeps it."
+		message = "The domain was removed from the service. The domain at the mail platform may be a new one with this name, so the mail platform keeps it."
 	case r.FromPlatform:
 		message = "The domain was removed from the service and from the tenant at the mail platform."
 	}

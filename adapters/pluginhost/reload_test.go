@@ -94,8 +94,8 @@ func TestUnhealthyUpgradeIsRejected(t *testing.T) {
 	for range 2 {
 		offerVersion(t, dir, "2.0.0-crashes")
 		_ = host.Reload()
-		if status := host.Status()[0]; processID(t, host, "puppet") != oldPID || status.Version != "1.2.3" || status.LastError == nil || status.State != pluginhost.Running {
-			t.Fatalf("the status is %+v, want the running version 1.2.3 with an error, in the same process", status)
+		if status := host.Status()[0]; processID(t, host, "puppet") != oldPID || status.Version != "1.2.3" || status.LastError != nil || status.State != pluginhost.Running {
+			t.Fatalf("the status is %+v, want the running version 1.2.3 without an error, in the same process", status)
 		}
 	}
 	if attempts := strings.Count(logged.String(), "the new version is not healthy"); attempts != 1 {

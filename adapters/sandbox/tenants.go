@@ -74,7 +74,7 @@ func (env *Environment) consentOf(ctx context.Context, id string) (string, error
 
 const (
 	// consentTimeout is how long a new consent may take to become effective. consentPollInterval is
-	// the time between two attempts.
+	// the time between two attempts to assign the tenant.
 	consentTimeout      = 2 * time.Minute
 	consentPollInterval = 250 * time.Millisecond
 )

@@ -198,23 +198,23 @@ func TestFailedAddKeepsTheRowOfAPossibleDomain(t *testing.T) {
 	}
 }
 
-// storedDomains is an alias under which a type can embed ports.Domains. A field with the name
+// domainStore is an alias under which a type can embed ports.Domains. A field with the name
 // Domains would hide the method Domains.
-type storedDomains = ports.Domains
+type domainStore = ports.Domains
 
 // contestedDomains is a store in which a later request reserves a domain again, right after the
 // first request has reserved the domain. This happens only for the first reservation.
 type contestedDomains struct {
-	storedDomains
+	domainStore
 	// onReservation is called with the reservation of the later request.
 	onReservation func(domain.Domain)
 }
 
 func (s *contestedDomains) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
-	d, err := s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now)
+	d, err := s.domainStore.ReserveDomain(ctx, owner, id, name, limit, now)
 	if onReservation := s.onReservation; onReservation != nil && err == nil {
 		s.onReservation = nil
-		reserved, err := s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now)
+		reserved, err := s.domainStore.ReserveDomain(ctx, owner, id, name, limit, now)
 		if err != nil {
 			return d, err
 		}
@@ -299,7 +299,7 @@ func TestRequestsAreRefusedAfterTheConsentWasLost(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) { requireRefusal(t, tc.err, tc.want) })
 	}
-	must(t, status(zone)) // DKIMStatus reads only the DNS
+	must(t, status(zone)) // for an unverified domain, DKIMStatus reads only the DNS
 }
 
 func TestDKIMStatusNeedsConsentOnlyToReadTargets(t *testing.T) {

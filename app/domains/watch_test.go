@@ -285,7 +285,7 @@ func (failingChecks) DomainHealth(context.Context) (ports.DomainHealth, error) {
 }
 
 // deletingDomains is a store in which the domain is deleted while its DNS is read.
-type deletingDomains struct{ storedDomains }
+type deletingDomains struct{ domainStore }
 
 func (deletingDomains) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {
 	return domain.Domain{}, fault.DomainNotFound.With("gone")

@@ -23,9 +23,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// allPlugins is the environment variable of the plugin folder, without a value. A program then uses
-// all bundled plugins.
-const allPlugins = "TENANTRY_PLUGIN_DIR="
+// pluginDirVariable is the environment variable of the plugin folder, without its value.
+const pluginDirVariable = "TENANTRY_PLUGIN_DIR="
+
+// allPlugins is an environment variable with which a program uses all bundled plugins.
+const allPlugins = pluginDirVariable
 
 // onePluginPerKindEnv returns the environment variable with which a program uses one plugin of each
 // kind: Microsoft 365, Cloudflare and Instantly. Fewer plugins start faster: a sandbox computes the
@@ -59,7 +61,7 @@ var linkPlugins = sync.OnceValues(func() (string, error) {
 	if raw, err = json.Marshal(catalog); err == nil {
 		err = os.WriteFile(filepath.Join(dir, "catalog.json"), raw, 0o644)
 	}
-	return allPlugins + dir, err
+	return pluginDirVariable + dir, err
 })
 
 // shareSigningKey writes a signing key that all tests share into the data folder of a mail platform
@@ -70,11 +72,14 @@ func shareSigningKey(dir string) error {
 		return nil
 	}
 	key, err := signingKey()
-	return errors.Join(err, os.MkdirAll(dir, 0o700), os.WriteFile(file, key, 0o600))
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, key, 0o600))
 }
 
-// signingKey lets a simulator generate a key and returns the content for app.json, the file in
-// which simulators store their key.
+// signingKey lets the simulator of Microsoft 365 generate a key, and returns the content for
+// app.json, the file in which this simulator stores its registration.
 var signingKey = sync.OnceValues(func() ([]byte, error) {
 	dir := filepath.Join(scratchDir, "signing-key")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -143,10 +148,10 @@ func launchDev(build programs, dataDir string, env []string, args ...string) (*p
 	}
 }
 
-// sharedState is the sandbox of tests that use only their own accounts and tenants. Tests that
+// sharedSandboxState is the sandbox of tests that use only their own accounts and tenants. Tests that
 // inject faults, check all calls in a simulator's journal, or move the clock start their own
 // sandbox.
-var sharedState struct {
+var sharedSandboxState struct {
 	start   sync.Once
 	process *process
 	ready   sandbox.Ready
@@ -158,25 +163,25 @@ var sharedState struct {
 func sharedSandbox(t *testing.T) caller {
 	t.Helper()
 	build := requirePrograms(t, releaseBuild)
-	sharedState.start.Do(func() {
-		sharedState.process, sharedState.ready, sharedState.err = launchDev(build, filepath.Join(scratchDir, "shared"), []string{allPlugins})
+	sharedSandboxState.start.Do(func() {
+		sharedSandboxState.process, sharedSandboxState.ready, sharedSandboxState.err = launchDev(build, filepath.Join(scratchDir, "shared"), []string{allPlugins})
 	})
-	if sharedState.err != nil {
-		t.Fatal(sharedState.err)
-	}
 	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("logs of the shared sandbox:\n%s", tail(sharedState.process.logs.String(), 3000))
+		if t.Failed() && sharedSandboxState.process != nil {
+			t.Logf("logs of the shared sandbox:\n%s", tail(sharedSandboxState.process.logs.String(), 3000))
 		}
 	})
-	return seededAccount(t, sharedState.ready)
+	if sharedSandboxState.err != nil {
+		t.Fatal(sharedSandboxState.err)
+	}
+	return seededAccount(t, sharedSandboxState.ready)
 }
 
 func stopShared() error {
-	if sharedState.process == nil {
+	if sharedSandboxState.process == nil {
 		return nil
 	}
-	return sharedState.process.stop()
+	return sharedSandboxState.process.stop()
 }
 
 // privateSandbox starts a sandbox for this test alone, and returns the account with which the
@@ -187,12 +192,12 @@ func privateSandbox(t *testing.T, args ...string) caller {
 	return seededAccount(t, ready)
 }
 
-// onBothDatabases runs a test on SQLite, in the sandbox that the function sqlite returns, and on
+// onBothDatabases runs a test on SQLite, in the sandbox of the account that sandboxOnSQLite returns, and on
 // PostgreSQL, in a private sandbox.
-func onBothDatabases(t *testing.T, sqlite func(*testing.T) caller, test func(*testing.T, caller)) {
+func onBothDatabases(t *testing.T, sandboxOnSQLite func(*testing.T) caller, test func(*testing.T, caller)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) caller{
-		"sqlite": sqlite, "postgres": func(t *testing.T) caller { return privateSandbox(t, "--database", testserver.Database(t)) },
+		"sqlite": sandboxOnSQLite, "postgres": func(t *testing.T) caller { return privateSandbox(t, "--database", testserver.Database(t)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -269,8 +269,8 @@ type provisionedDomain struct {
 	zone, id, run string
 }
 
-// manyDomains has the domains that are provisioned in one sandbox.
-type manyDomains struct {
+// provisioningSandbox has the domains that are provisioned in one sandbox.
+type provisioningSandbox struct {
 	*restartingSandbox
 	domains []provisionedDomain
 }
@@ -278,28 +278,28 @@ type manyDomains struct {
 // domainsPerAccount is the number of domains of an account, all in its only tenant.
 const domainsPerAccount = 10
 
-// newManyDomains adds size domains, a multiple of domainsPerAccount, to new accounts.
-func newManyDomains(t *testing.T, server *restartingSandbox, size int) *manyDomains {
+// newProvisioningSandbox adds size domains, a multiple of domainsPerAccount, to new accounts.
+func newProvisioningSandbox(t *testing.T, server *restartingSandbox, size int) *provisioningSandbox {
 	t.Helper()
-	domains := &manyDomains{restartingSandbox: server}
+	fixture := &provisioningSandbox{restartingSandbox: server}
 	for range size / domainsPerAccount {
 		tenant := caller{client: server.client}.newAccount(nil).withDNSConnection().newConnectedTenant(nil)
 		for range domainsPerAccount {
 			zone, id := tenant.newHostedDomain()
-			domains.domains = append(domains.domains, provisionedDomain{tenant: tenant, zone: zone, id: id})
+			fixture.domains = append(fixture.domains, provisionedDomain{tenant: tenant, zone: zone, id: id})
 		}
 	}
-	return domains
+	return fixture
 }
 
 // currentTenant returns the tenant of a domain with a client of the sandbox's current process.
-func (m *manyDomains) currentTenant(d provisionedDomain) accountTenant {
+func (m *provisioningSandbox) currentTenant(d provisionedDomain) accountTenant {
 	tenant := d.tenant
 	tenant.client = m.client
 	return tenant
 }
 
-func (m *manyDomains) startRuns() {
+func (m *provisioningSandbox) startRuns() {
 	m.t.Helper()
 	for i, d := range m.domains {
 		got := m.currentTenant(d).expect("POST", "/v1/domains/"+d.id+"/dns/provision", nil, http.StatusAccepted, "")
@@ -309,7 +309,7 @@ func (m *manyDomains) startRuns() {
 
 // injectFaults plans faults at the providers: throttling, errors, and connections that end before
 // or after a write takes effect. At random it also kills their plugins.
-func (m *manyDomains) injectFaults(random *rand.Rand) {
+func (m *provisioningSandbox) injectFaults(random *rand.Rand) {
 	m.t.Helper()
 	for _, provider := range []string{"cloudflare", "microsoft365"} {
 		for _, fault := range []object{
@@ -330,7 +330,7 @@ const takeoverTime = 90 * time.Second
 
 // waitForRuns waits until every run has ended, and checks that all have completed. In a soak, each
 // run that is still open after takeoverTime must have made progress since the last kill.
-func (m *manyDomains) waitForRuns() {
+func (m *provisioningSandbox) waitForRuns() {
 	m.t.Helper()
 	lastKill, progressChecked := time.Now(), !soak.Enabled()
 	for {
@@ -359,7 +359,7 @@ func (m *manyDomains) waitForRuns() {
 	}
 }
 
-func (m *manyDomains) openRuns() (runs []object) {
+func (m *provisioningSandbox) openRuns() (runs []object) {
 	m.t.Helper()
 	for i := 0; i < len(m.domains); i += domainsPerAccount {
 		runs = append(runs, m.currentTenant(m.domains[i]).get("/v1/dns/provisioning-runs?active_only=true&limit=100").objects("runs")...)
@@ -368,48 +368,48 @@ func (m *manyDomains) openRuns() (runs []object) {
 }
 
 // TestProvisioningSurvivesKills provisions domains while service and plugins are killed and the
-// providers fail. All runs complete, and no record exists twice. The subtests are not parallel,
-// because they take long, and parallel subtests would wait behind the other parallel tests.
+// providers fail. All runs complete, and no record exists twice. These long subtests are not
+// parallel. Otherwise they would start only after other parallel tests.
 func TestProvisioningSurvivesKills(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
-		provisionOverKills(t, &restartingSandbox{}, func() {})
+		provisionDuringKills(t, &restartingSandbox{}, func() {})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		server, err := testserver.StartPostgres(t.Context())
 		must(t, err)
 		t.Cleanup(server.Stop)
 		url := server.URL + "?synchronous_commit=on" // test servers turn it off, and then a crash loses commits
-		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, func() {
+		provisionDuringKills(t, &restartingSandbox{flags: []string{"--database", url}}, func() {
 			must(t, server.Crash(t.Context()))
 		})
 	})
 }
 
-// provisionOverKills provisions domains while the service is killed twice, or 30 times in a soak.
+// provisionDuringKills provisions domains while the service is killed twice, or 30 times in a soak.
 // crash is called once, between the first two kills.
-func provisionOverKills(t *testing.T, server *restartingSandbox, crash func()) {
+func provisionDuringKills(t *testing.T, server *restartingSandbox, crash func()) {
 	size, kills := 10, 2
 	if soak.Enabled() {
 		size, kills = 200, 30
 	}
 	server.client, server.build, server.dataDir = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
 	server.start()
-	domains := newManyDomains(t, server, size)
+	fixture := newProvisioningSandbox(t, server, size)
 	random := soak.Rand(t)
-	domains.startRuns()
+	fixture.startRuns()
 	for kill := range kills {
-		domains.injectFaults(random)
+		fixture.injectFaults(random)
 		<-time.After(time.Second) // so that jobs run before the crash and the kill
 		if kill == 1 {
 			crash()
 		}
 		<-time.After(time.Second)
-		domains.killAndRestart()
+		fixture.killAndRestart()
 	}
-	domains.control("DELETE", "/faults", nil)
-	domains.waitForRuns()
-	for _, d := range domains.domains {
-		domains.currentTenant(d).checkProvisioned(d.zone)
+	fixture.control("DELETE", "/faults", nil)
+	fixture.waitForRuns()
+	for _, d := range fixture.domains {
+		fixture.currentTenant(d).checkProvisioned(d.zone)
 	}
 }

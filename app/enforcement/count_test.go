@@ -91,8 +91,8 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 	})()
 	passes := 1
 	for pages = 0; fx.run(t) != nil; pages = 0 {
-		if passes++; !slices.Equal(fx.storedBlocked(t), []string{bob.Address}) || fx.shownSends(t, bob.Address) != 20 || passes > 6 {
-			t.Fatalf("pass %d: the blocked mailboxes are %q and bob sent %d, want only bob with 20 in at most 6 passes", passes, fx.storedBlocked(t), fx.shownSends(t, bob.Address))
+		if passes++; !slices.Equal(fx.storedBlocked(t), []string{bob.Address}) || fx.storedSends(t, bob.Address) != 20 || passes > 6 {
+			t.Fatalf("pass %d: the blocked mailboxes are %q and bob sent %d, want only bob with 20 in at most 6 passes", passes, fx.storedBlocked(t), fx.storedSends(t, bob.Address))
 		}
 	}
 	if readsOfToday == 0 {
@@ -203,8 +203,8 @@ func testPartialCounts(t *testing.T, countedBefore bool) {
 	}
 	endReplacement()
 	must(t, fx.run(t))
-	if fx.checkConsistent(t); len(fx.storedBlocked(t)) > 0 || fx.shownSends(t, allAddresses[0]) != 20 {
-		t.Fatalf("with a limit of 20 the blocked mailboxes are %q and the first one sent %d, want none blocked and 20", fx.storedBlocked(t), fx.shownSends(t, allAddresses[0]))
+	if fx.checkConsistent(t); len(fx.storedBlocked(t)) > 0 || fx.storedSends(t, allAddresses[0]) != 20 {
+		t.Fatalf("with a limit of 20 the blocked mailboxes are %q and the first one sent %d, want none blocked and 20", fx.storedBlocked(t), fx.storedSends(t, allAddresses[0]))
 	}
 }
 
@@ -231,8 +231,8 @@ func TestUnreadableDayDoesNotStopLaterDays(t *testing.T) {
 			}
 			fx.fake.Send(fx.id, ada.Address, 20)
 		}
-		if fx.checkConsistent(t); !slices.Equal(fx.storedBlocked(t), []string{ada.Address}) || fx.shownSends(t, ada.Address) != 20 {
-			t.Fatalf("at %s the blocked mailboxes are %q and ada sent %d, want only ada with 20", fx.now, fx.storedBlocked(t), fx.shownSends(t, ada.Address))
+		if fx.checkConsistent(t); !slices.Equal(fx.storedBlocked(t), []string{ada.Address}) || fx.storedSends(t, ada.Address) != 20 {
+			t.Fatalf("at %s the blocked mailboxes are %q and ada sent %d, want only ada with 20", fx.now, fx.storedBlocked(t), fx.storedSends(t, ada.Address))
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 		return sendlimit.Trace{Sent: rows, Next: strconv.Itoa(page + 1)}, nil
 	})()
 	must(t, fx.run(t))
-	if n := fx.shownSends(t, fx.mailboxes[0].Address); n != 1 {
+	if n := fx.storedSends(t, fx.mailboxes[0].Address); n != 1 {
 		t.Errorf("%d messages are counted, want 1", n)
 	}
 	if heapAfter > heapBefore+8<<20 {
@@ -304,7 +304,7 @@ func TestLateRowsCountOnTheCurrentDay(t *testing.T) {
 		must(t, fx.run(t))
 	}
 	fx.checkConsistent(t)
-	if n := fx.shownSends(t, fx.mailboxes[0].Address); n != 6 || len(fx.storedBlocked(t)) != 1 {
+	if n := fx.storedSends(t, fx.mailboxes[0].Address); n != 6 || len(fx.storedBlocked(t)) != 1 {
 		t.Fatalf("%d messages are counted and the blocked mailboxes are %q, want 6 and one mailbox", n, fx.storedBlocked(t))
 	}
 }
@@ -364,8 +364,8 @@ func TestAFastClockDoesNoLastingHarm(t *testing.T) {
 			fx.fake.Send(fx.id, bob.Address, 20)
 			must(t, fx.run(t))
 			fx.checkConsistent(t)
-			if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{ada.Address, bob.Address}) || fx.shownSends(t, ada.Address) != 20 {
-				t.Fatalf("the blocked mailboxes are %q and ada sent %d, want ada and bob, and 20", blocked, fx.shownSends(t, ada.Address))
+			if blocked := fx.storedBlocked(t); !slices.Equal(blocked, []string{ada.Address, bob.Address}) || fx.storedSends(t, ada.Address) != 20 {
+				t.Fatalf("the blocked mailboxes are %q and ada sent %d, want ada and bob, and 20", blocked, fx.storedSends(t, ada.Address))
 			}
 			must(t, fx.store.SetSendLimit(t.Context(), fx.owner, ada.ID, 25, fx.now))
 			must(t, fx.run(t))

@@ -115,8 +115,8 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	endFault := fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})
 	fx.fake.Send(fx.id, bob, 2)
 	for range 2 {
-		if err := fx.run(t); err == nil || len(fx.events(t)) != 0 || fx.fake.Calls("Block") != 1 || fx.shownSends(t, bob) != 2 {
-			t.Fatalf("got the error %v, the events %+v, %d block calls and %d messages of bob, want an error, no event, 1 call and 2 messages", err, fx.events(t), fx.fake.Calls("Block"), fx.shownSends(t, bob))
+		if err := fx.run(t); err == nil || len(fx.events(t)) != 0 || fx.fake.Calls("Block") != 1 || fx.storedSends(t, bob) != 2 {
+			t.Fatalf("got the error %v, the events %+v, %d block calls and %d messages of bob, want an error, no event, 1 call and 2 messages", err, fx.events(t), fx.fake.Calls("Block"), fx.storedSends(t, bob))
 		}
 	}
 	endFault()
@@ -150,13 +150,13 @@ func TestBlockMovesBetweenRules(t *testing.T) {
 			move(fx)
 			for range 2 {
 				fx.fake.Fail(fake.Fault{Method: "Block", Object: to, Kind: outcome.Down, Times: 1})
-				if err := fx.run(t); err == nil || !slices.Contains(fx.ruleList(t, from), ada) {
-					t.Fatalf("got the error %v, want an error; the old rule of %q blocks %q, want ada in it", err, from, fx.ruleList(t, from))
+				if err := fx.run(t); err == nil || !slices.Contains(fx.blockedByRule(t, from), ada) {
+					t.Fatalf("got the error %v, want an error; the old rule of %q blocks %q, want ada in it", err, from, fx.blockedByRule(t, from))
 				}
 			}
 			must(t, fx.run(t))
-			if !slices.Contains(fx.ruleList(t, to), ada) || slices.Contains(fx.ruleList(t, from), ada) {
-				t.Fatalf("the old rule of %q lists %q, the new rule of %q lists %q, want ada only in the new rule", from, fx.ruleList(t, from), to, fx.ruleList(t, to))
+			if !slices.Contains(fx.blockedByRule(t, to), ada) || slices.Contains(fx.blockedByRule(t, from), ada) {
+				t.Fatalf("the old rule of %q lists %q, the new rule of %q lists %q, want ada only in the new rule", from, fx.blockedByRule(t, from), to, fx.blockedByRule(t, to))
 			}
 			must(t, fx.run(t))
 			fx.checkConsistent(t)

@@ -195,8 +195,8 @@ func TestIntentsOfOtherScopesOutliveEnd(t *testing.T) {
 	fx.fake.FreezeRuleList(fx.id)
 	fx.fake.Send(fx.id, fx.mailboxes[2].Address, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
-	if err := fx.run(t); err == nil || len(fx.ruleList(t, sendlimit.TenantWide)) != 1 {
-		t.Fatalf("got %v, want an error; the rule blocks %q, want one mailbox", err, fx.ruleList(t, sendlimit.TenantWide))
+	if err := fx.run(t); err == nil || len(fx.blockedByRule(t, sendlimit.TenantWide)) != 1 {
+		t.Fatalf("got %v, want an error; the rule blocks %q, want one mailbox", err, fx.blockedByRule(t, sendlimit.TenantWide))
 	}
 	fx.limit(t, sendlimit.TenantWide, 10)
 	_, err := fx.endPolicy(t, domainOne)

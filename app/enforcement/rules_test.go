@@ -40,8 +40,8 @@ func TestOldRuleListDoesNotReplaceAChange(t *testing.T) {
 	runAndRequire := func(wantBlocked bool, situation string) {
 		t.Helper()
 		must(t, fx.run(t))
-		if got := len(fx.ruleList(t, domainOne)) == 1; got != wantBlocked {
-			t.Errorf("%s: the rule blocks %q, want a block: %v", situation, fx.ruleList(t, domainOne), wantBlocked)
+		if got := len(fx.blockedByRule(t, domainOne)) == 1; got != wantBlocked {
+			t.Errorf("%s: the rule blocks %q, want a block: %v", situation, fx.blockedByRule(t, domainOne), wantBlocked)
 		}
 		fx.checkConsistent(t)
 	}
@@ -72,12 +72,12 @@ func TestOldRuleListDoesNotHideAnUnknownOutcome(t *testing.T) {
 	fx.fake.FreezeRuleList(fx.id)
 	fx.fake.Send(fx.id, fx.mailboxes[0].Address, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
-	if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) != 1 {
-		t.Fatalf("got the error %v, and the rule blocks %q; want an error and one mailbox", err, fx.ruleList(t, domainOne))
+	if err := fx.run(t); err == nil || len(fx.blockedByRule(t, domainOne)) != 1 {
+		t.Fatalf("got the error %v, and the rule blocks %q; want an error and one mailbox", err, fx.blockedByRule(t, domainOne))
 	}
 	fx.limit(t, domainOne, 10)
 	must(t, fx.run(t))
-	if list, stored := fx.ruleList(t, domainOne), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
+	if list, stored := fx.blockedByRule(t, domainOne), fx.storedBlocked(t); len(list) != 0 || len(stored) != 0 {
 		t.Errorf("the rule blocks %q, and the store has the blocked mailboxes %q; want none", list, stored)
 	}
 }
@@ -107,7 +107,7 @@ func TestManualRuleChangeIsCorrected(t *testing.T) {
 	}
 	fx.fake.DropRule(fx.id, name)
 	must(t, fx.run(t))
-	if got := fx.ruleList(t, domainOne); len(got) != 1 || len(fx.events(t)) != 1 {
+	if got := fx.blockedByRule(t, domainOne); len(got) != 1 || len(fx.events(t)) != 1 {
 		t.Fatalf("after a removal of the rule, the next pass blocks %q with the events %+v, want one blocked mailbox and one event", got, fx.events(t))
 	}
 }
@@ -129,12 +129,12 @@ func TestOrphanRulesAreEmptied(t *testing.T) {
 				fx.limit(t, domainTwo, 5)
 			}
 			fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down, Times: 1})
-			if err := fx.run(t); err == nil || len(fx.ruleList(t, domainOne)) == 0 {
-				t.Fatalf("a pass that could not list the rules: got the error %v, and the rule blocks %q; want an error and one mailbox", err, fx.ruleList(t, domainOne))
+			if err := fx.run(t); err == nil || len(fx.blockedByRule(t, domainOne)) == 0 {
+				t.Fatalf("a pass that could not list the rules: got the error %v, and the rule blocks %q; want an error and one mailbox", err, fx.blockedByRule(t, domainOne))
 			}
 			must(t, fx.run(t))
 			for _, scope := range []string{domainOne, longDomain, sendlimit.TenantWide} {
-				if got := fx.ruleList(t, scope); len(got) != 0 {
+				if got := fx.blockedByRule(t, scope); len(got) != 0 {
 					t.Errorf("the orphan rule of %q still blocks %q", scope, got)
 				}
 			}
@@ -168,12 +168,12 @@ func TestOrphanRuleIsEmptiedAfterAFailedFirstPass(t *testing.T) {
 			fx := newFixture(t)
 			fx.fake.SetRule(fx.id, sendlimit.Rule{Name: sendlimit.RuleName(domainOne), Enabled: true, Lists: []string{fx.mailboxes[0].Address}})
 			fail(fx, t)
-			if len(fx.ruleList(t, domainOne)) == 0 {
+			if len(fx.blockedByRule(t, domainOne)) == 0 {
 				t.Fatal("the first pass emptied the rule")
 			}
 			fx.advance(sendlimit.MaxInterval)
 			must(t, fx.run(t))
-			if list := fx.ruleList(t, domainOne); len(list) != 0 {
+			if list := fx.blockedByRule(t, domainOne); len(list) != 0 {
 				t.Errorf("the rule still blocks %q", list)
 			}
 			readsBefore := fx.fake.Calls("Rules")

@@ -138,8 +138,8 @@ func (fx *fixture) storedMailboxes(t *testing.T) []mailbox.Mailbox {
 	return mailboxes
 }
 
-// shownSends returns the stored number of messages that a mailbox sent today.
-func (fx *fixture) shownSends(t *testing.T, address string) int {
+// storedSends returns the stored number of messages that a mailbox sent today.
+func (fx *fixture) storedSends(t *testing.T, address string) int {
 	t.Helper()
 	for _, m := range fx.storedMailboxes(t) {
 		if m.Address == address {
@@ -164,7 +164,7 @@ func (fx *fixture) blockedByRules(t *testing.T) []string {
 	return slices.Compact(blocked)
 }
 
-func (fx *fixture) ruleList(t *testing.T, scope string) []string {
+func (fx *fixture) blockedByRule(t *testing.T, scope string) []string {
 	t.Helper()
 	for _, r := range fx.fake.SnapshotOf(fx.id).Rules {
 		if r.Name == sendlimit.RuleName(scope) {
@@ -377,8 +377,8 @@ func TestAPausedPassThatLostItsLeaseChangesNothing(t *testing.T) {
 }
 
 // TestEventTimesIncreaseWhenTheClockStepsBack checks a clock that steps back after a block. The
-// times of the events still increase. The limit is then raised, so the mailbox is unblocked at the
-// latest when the clock is right again.
+// times of the events still increase. The limit is then raised. After a step back of an hour, the
+// next pass unblocks the mailbox. After a step back of a day, only a pass with the right clock does.
 func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stepBack   time.Duration // of the clock, after the block

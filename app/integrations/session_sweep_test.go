@@ -83,7 +83,7 @@ func TestSweepEndsASessionThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-func TestWakeUpsOfADeletedIntegrationDoNothing(t *testing.T) {
+func TestWakeUpsOfADeletedIntegrationAreIgnored(t *testing.T) {
 	fx := newFixture(t)
 	id := fx.createIntegration(t, "instantly")
 	fx.beginSession(t, id, fx.anna)

@@ -88,7 +88,8 @@ func (c *tenantClient) EnsureSigning(ctx context.Context, name string) (dns.Sign
 	}
 	if found {
 		// Enabling a configuration creates its keys, even if Exchange then refuses to enable it
-		// because the CNAME records are missing.
+		// because the CNAME records are missing. If the records are already published, signing
+		// starts.
 		err = c.setSigningEnabled(ctx, name)
 	} else {
 		_, err = exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{

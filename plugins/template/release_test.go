@@ -18,7 +18,7 @@ import (
 
 // TestNewPluginBuildsWithARelease writes a plugin that requires the release 1.2.3 and runs the
 // commands that New returns. A folder in the format of a module proxy serves this repository as
-// that release, so the plugin needs no source folder.
+// that release, so the plugin's go.mod needs no `replace` line with a local path.
 func TestNewPluginBuildsWithARelease(t *testing.T) {
 	version := "v1.2.3"
 	proxy := writeModuleProxy(t, version)
@@ -39,7 +39,8 @@ func TestNewPluginBuildsWithARelease(t *testing.T) {
 	}
 }
 
-// writeModuleProxy writes a folder that serves this repository as a module of this version. The
+// writeModuleProxy writes a folder that serves the Go, HTML and text files of this repository as a
+// module of this version. The
 // format of the folder is described at https://go.dev/ref/mod#goproxy-protocol. writeModuleProxy
 // returns the path of the folder.
 func writeModuleProxy(t *testing.T, version string) string {
@@ -79,7 +80,7 @@ func writeModuleProxy(t *testing.T, version string) string {
 			continue
 		}
 		source, err := os.Open(filepath.Join(repository, filepath.FromSlash(name)))
-		if os.IsNotExist(err) { // the file was deleted and the deletion is not committed
+		if os.IsNotExist(err) { // the file was deleted and the deletion is not staged
 			continue
 		}
 		if err != nil {

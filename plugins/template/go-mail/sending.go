@@ -49,7 +49,7 @@ func (t mailTenant) EnsureRule(ctx context.Context, scope string, mailboxes []st
 }
 
 // Block implements sdk.MailTenant. It writes nothing if the rule already blocks exactly these
-// mailboxes.
+// mailboxes, or if it does not exist and there are no mailboxes.
 func (t mailTenant) Block(ctx context.Context, scope string, mailboxes []string) (sdk.SendRule, error) {
 	doc, found, err := t.findRule(ctx, scope)
 	want := normalizeAddresses(mailboxes)
