@@ -15,13 +15,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// minCheckInterval is the minimum time between two checks of a session at the platform. All callers
-// share this limit.
+// minCheckInterval is the minimum time between two checks of a session that SessionStatus makes.
+// All its callers share this limit. endExpiredSession ignores it.
 const minCheckInterval = 3 * time.Second
 
 // SessionStatus returns a session. It first checks an open session at the platform, at most once
 // per minCheckInterval. It fails with integration_not_found, mailbox_not_found,
-// oauth_session_not_found, or an error of the platform.
+// oauth_session_not_found, UnreadableError, or an error of the platform.
 func (s *Service) SessionStatus(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (integration.Session, error) {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
 	if err != nil || sc.session.Status != integration.SessionPending || !sc.session.Opened {
@@ -99,7 +99,8 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 	expired := sc.final || next.HasEnded(progress, now)
 	switch {
 	case next.Status == integration.SessionConnected:
-		// The platform may show the account some seconds late.
+		// The platform may show the account some seconds late. The sign-in has succeeded, so the
+		// session is connected even if the account cannot be read yet.
 		if account, err = fetchAccount(ctx, platform, next.PlatformAccountAddress); err != nil {
 			account = integration.Account{}
 		}
@@ -117,7 +118,8 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 }
 
 // storeEnd stores the end of a session and the resulting connection. If a concurrent request has
-// ended the session, storeEnd keeps and returns that end. If the mailbox was connected through a
+// ended the session, storeEnd keeps and returns that end, unless that end is expired and this one
+// is connected (see SaveSession of ports.Connections). If the mailbox was connected through a
 // different integration in the meantime, the session fails.
 func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, account integration.Account) (integration.Session, error) {
 	saved, err := sc.save(ctx, next, account)
