@@ -20,8 +20,12 @@ import (
 // maxLineBytes limits the memory that a line of a damaged backup can take.
 const maxLineBytes = 64 << 20
 
-// errDamaged means that the content of a backup is damaged.
-var errDamaged = errors.New("the backup is damaged")
+var (
+	// errDamaged means that the content of a backup is damaged.
+	errDamaged = errors.New("the backup is damaged")
+	// errUnreadable means that a read failed: the content is damaged, or its source cannot be read.
+	errUnreadable = errors.New("the backup cannot be read, or is damaged")
+)
 
 func damagedError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
@@ -51,12 +55,12 @@ type backupReader struct {
 }
 
 // readBackup reads a whole backup and passes its tables and rows to sink. It fails when the backup
-// is damaged or requires a newer release, and when sink fails. The caller must then discard all
-// that sink received, because the checksums are at the end of a backup.
+// cannot be read, is damaged or requires a newer release, and when sink fails. The caller must then
+// discard all that sink received, because the checksums are at the end of a backup.
 func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 	decompressed, err := gzip.NewReader(from)
 	if err != nil {
-		return backupInfo{}, damagedError("%v", err)
+		return backupInfo{}, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	r := &backupReader{computed: newManifestBuilder(), lines: bufio.NewScanner(decompressed)}
 	r.lines.Buffer(make([]byte, 1<<16), maxLineBytes)
@@ -68,8 +72,11 @@ func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 			return r.info, err
 		}
 	}
-	if r.lines.Scan() || r.lines.Err() != nil {
-		return r.info, damagedError("it has data after its manifest, or its end cannot be read")
+	if r.lines.Scan() {
+		return r.info, damagedError("it has data after its manifest")
+	}
+	if err := r.lines.Err(); err != nil {
+		return r.info, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return r.info, sink.finish()
 }
@@ -80,7 +87,7 @@ func (r *backupReader) scan() ([]byte, error) {
 		return r.lines.Bytes(), nil
 	}
 	if err := r.lines.Err(); err != nil {
-		return nil, damagedError("%v", err)
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return nil, damagedError("it ends too early")
 }

@@ -76,7 +76,7 @@ func addRestoreFix(err error) error {
 	switch {
 	case cli.HasFix(err):
 		return err
-	case errors.Is(err, errDamaged):
+	case errors.Is(err, errDamaged), errors.Is(err, errUnreadable):
 		return cli.WithFix(err, "nothing was written; use a different copy of this backup, or an older backup")
 	case errors.Is(err, maintenance.ErrNotEmpty):
 		return cli.WithFix(err, "restore needs an empty database: create one, or correct the setting database_url")
