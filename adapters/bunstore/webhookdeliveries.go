@@ -68,7 +68,8 @@ func sortedWebhookKeys(keys []webhookKey) []webhookKey {
 	}))
 }
 
-// countClaimed counts the deliveries with an unexpired lease. The result is keyed by webhook id.
+// countClaimed counts the pending deliveries with an unexpired lease. The result is keyed by
+// webhook id.
 func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []webhookKey) (map[string]int, error) {
 	var counted []struct {
 		WebhookID string
@@ -89,20 +90,20 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 	var claimed []ports.ClaimedDelivery
 	err := s.inTransaction(ctx, "claim test delivery", func(ctx context.Context, tx bun.IDB) error {
 		claimed = nil
-		row, err := s.lockWebhook(ctx, tx, accountKey(owner), webhookID)
+		hook, err := s.lockWebhook(ctx, tx, accountKey(owner), webhookID)
 		if err != nil {
 			return err
 		}
-		claimedCounts, err := s.countClaimed(ctx, tx, []webhookKey{{row.AccountID, row.ID}})
-		if err != nil || claimedCounts[row.ID] >= webhook.MaxConcurrent {
+		claimedCounts, err := s.countClaimed(ctx, tx, []webhookKey{{hook.AccountID, hook.ID}})
+		if err != nil || claimedCounts[hook.ID] >= webhook.MaxConcurrent {
 			return err
 		}
-		d := newDeliveryRow(row.AccountID, row.ID, newID(), webhook.TestType, 0, now)
+		d := newDeliveryRow(hook.AccountID, hook.ID, newID(), webhook.TestType, 0, now)
 		d.Epoch = 1
 		if err := s.insertDeliveries(ctx, tx, []deliveryRow{d}, lease); err != nil {
 			return err
 		}
-		claimed, err = withEvents(ctx, tx, []webhookRow{row}, []deliveryRow{d})
+		claimed, err = withEvents(ctx, tx, []webhookRow{hook}, []deliveryRow{d})
 		return err
 	})
 	if err != nil || len(claimed) == 0 {
@@ -115,32 +116,33 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 // must not have names of columns of deliveries. Otherwise an unqualified name in saveResults, such
 // as id after RETURNING, would be ambiguous.
 type resultRow struct {
-	AccountID  string `bun:"type:uuid"`
-	DeliveryID string `bun:"type:uuid"`
-	ClaimEpoch int64  `bun:"claim"`
-	NewStatus  string `bun:"result"`
-	TriesMade  int
-	AllTries   storedAttempts `bun:"type:jsonb"`
-	NextAt     time.Time
+	AccountID   string `bun:"type:uuid"`
+	DeliveryID  string `bun:"type:uuid"`
+	ClaimEpoch  int64  `bun:"claim"`
+	NewStatus   string `bun:"result"`
+	TriesMade   int
+	AllAttempts storedAttempts `bun:"type:jsonb"`
+	NextAt      time.Time
 }
 
 func newResultRow(d ports.TriedDelivery) resultRow {
 	return resultRow{AccountID: accountKey(d.Account), DeliveryID: ident.ParseOrZero(d.ID), ClaimEpoch: d.Epoch, NewStatus: string(d.Status), TriesMade: d.Tries,
-		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
+		AllAttempts: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 
-// SaveDeliveries implements ports.Deliveries. It first locks the webhooks that the results change,
-// and then the deliveries. Transactions that disable a webhook use the same order. If a result
-// disables a webhook, SaveDeliveries stores the result before it marks the pending deliveries of
-// the webhook as failed. Marking them increments their epochs, and saveResults requires the old
-// epoch.
+// SaveDeliveries implements ports.Deliveries. It first locks the webhooks that the results may
+// change, and then the deliveries. Transactions that disable a webhook use the same order. If a
+// result disables a webhook, SaveDeliveries stores the result before it marks the pending
+// deliveries of the webhook as failed. Marking them increments their epochs, and saveResults
+// requires the old epoch.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var results []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
 		byWebhook := webhookResults(tried)
 		// Most results change no webhook. A success changes only a webhook that was failing. A
 		// failure changes a webhook if the endpoint is gone, if the webhook was not failing, or if
-		// it has been failing for DisableAfter.
+		// it has been failing for DisableAfter. A failed test changes a webhook only if the
+		// endpoint is gone.
 		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&byWebhook)).
 			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
 				storedTime(now.Add(-webhook.DisableAfter))))
@@ -189,8 +191,8 @@ func webhookResults(tried []ports.TriedDelivery) []webhookResult {
 }
 
 // saveResults stores the results of deliveries that still have the epoch and the lease of their
-// claim, and returns the ids of these deliveries. A result that an earlier commit has stored has
-// ended the lease, so a repeated call does not count the try again.
+// claim, and returns the ids of these deliveries. Storing a result ends the lease, so a repeated
+// call does not count the try twice.
 //
 // If a delivery was redelivered during the try, its tries were set to 0 then. Such a delivery stays
 // pending and due, unless the try succeeded or was its first try.
@@ -199,7 +201,7 @@ func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[stri
 	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").
 		Set("status = CASE WHEN r.result = ? OR wd.tries + 1 = r.tries_made THEN r.result ELSE wd.status END", string(webhook.Delivered)).
 		Set("next_attempt_at = CASE WHEN wd.tries + 1 = r.tries_made THEN r.next_at ELSE wd.next_attempt_at END").
-		Set("tries = wd.tries + 1").Set("attempts = r.all_tries").Set("leased_until = 0").
+		Set("tries = wd.tries + 1").Set("attempts = r.all_attempts").Set("leased_until = 0").
 		Where("wd.account_id = r.account_id").Where("wd.id = r.delivery_id").Where("wd.epoch = r.claim").
 		Where("wd.leased_until > 0").Where("wd.status = ?", string(webhook.Pending)).Returning("id").Scan(ctx, &ids)
 	return setOf(ids), err
@@ -325,7 +327,7 @@ func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]po
 		rows = nil
 		return db.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.account_id, wd.webhook_id AS id").
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).
-			Where("wd.status = 'pending'").Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.databaseNowSQL()).
+			Where("wd.status = ?", string(webhook.Pending)).Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.databaseNowSQL()).
 			Where(ofActiveAccount("wd")).GroupExpr("wd.account_id, wd.webhook_id").
 			OrderExpr("random()").Limit(int64(limit)).Scan(ctx, &rows)
 	})

@@ -275,7 +275,7 @@ func headroomOf(h *tenant.Headroom) nullable[headroom] {
 		return nullable[headroom]{}
 	}
 	return nullable[headroom]{&headroom{
-		ExternalRecipientLimit: h.Limit, SendsToday: h.Sent, SendsTodayAt: timeOrNil(h.CountedAt), Remaining: h.Remaining, UtilizationPct: h.Percent,
+		ExternalRecipientLimit: h.Limit, SendsToday: h.Sent, SendsTodayAt: timeOrNil(h.CountedAt), Remaining: h.Remaining, UtilizationPct: h.UsedPercent,
 		EmailLicenses: h.Licenses, EstimatedAt: h.LicensesAt.UTC(),
 	}}
 }

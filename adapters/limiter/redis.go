@@ -64,7 +64,7 @@ func (c *pooledConn) Err() error {
 }
 
 // Ping connects to the Redis at address and sends PING once. It returns an error when the URL is
-// invalid or Redis does not answer.
+// invalid, Redis does not answer, or PING fails.
 func Ping(ctx context.Context, address string) error {
 	if err := CheckURL(address); err != nil {
 		return err

@@ -123,7 +123,7 @@ func referencePage(plugins []pluginDoc) string {
 			}
 			name, help := field.Name, field.Help
 			if field.Secret {
-				name, help = name+"_file", "file that contains this: "+help
+				name, help = name+"_file", "file with the following content: "+help
 			}
 			if field.Required {
 				help += " (required)"

@@ -71,7 +71,7 @@ func TestReplicasShareOneLog(t *testing.T) {
 	replicas.writersEnded.Store(true)
 	readers.Wait()
 	if !t.Failed() {
-		replicas.checkSeen(eventsByReader)
+		replicas.checkReaders(eventsByReader)
 	}
 	t.Logf("%d events of %d keys after %d kills", len(eventsByReader[0]), len(replicas.names), kills)
 }
@@ -164,9 +164,9 @@ func (r *logReplicas) followLog(reader int) (events []object) {
 	return events
 }
 
-// checkSeen compares the events of each reader with the full log, and the full log with the answers
-// to the writers.
-func (r *logReplicas) checkSeen(eventsByReader [][]object) {
+// checkReaders compares the events of each reader with the full log, and the full log with the
+// answers to the writers.
+func (r *logReplicas) checkReaders(eventsByReader [][]object) {
 	r.t.Helper()
 	c := r.server(0)
 	fullLog := caller{client: c, key: r.key}.eventsAfter("")

@@ -28,7 +28,7 @@ const (
 	maxServiceMemory = 250 << 20              // bytes
 )
 
-// reopenAfter is the minimum time between two connections of a slow client. After the same time the
+// A slow client opens about one connection every reopenAfter, or fewer. After the same time the
 // service ends a connection with a slow request head.
 const reopenAfter = 5 * time.Second
 
@@ -42,8 +42,8 @@ func floodSize() (slow, unread int) {
 }
 
 // publicFlood is a set of clients that send the same publicRequest. Half of the slow clients send
-// the request head a byte at a time, the other half the body. A slow client opens a new connection
-// when the service has ended its connection.
+// the end of the request head a byte at a time, the other half the body. A slow client opens a new
+// connection when the service has ended its connection.
 type publicFlood struct {
 	request publicRequest
 	address string
@@ -60,14 +60,16 @@ type publicFlood struct {
 }
 
 // startFlood starts the clients. It returns when each has opened a connection or failed to do so.
-// stop ends the clients and returns the first error of a client, for example a wrong answer.
-// Clients of the admin listener record no errors, because that listener limits the connections of
-// an address.
+// By then the clients that do not read have also sent their requests. stop ends the clients and
+// returns the first error of a client, for example a wrong answer. Clients of the admin listener
+// record no errors, because that listener limits the connections of an address.
 func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), ctx: ctx}
-	if q.onAdminListener { // the clients share the limit of an address that only they use
+	if q.onAdminListener {
+		// All clients use the address 127.0.0.2, so the limit per address does not affect other
+		// requests.
 		f.address = strings.TrimPrefix(c.ready.AdminURL, "http://")
 		f.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
 	}
@@ -157,16 +159,19 @@ func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
 	case status == 0 && err != nil:
 		return nil
 	case err != nil:
-		return fmt.Errorf("no answer to a slow body: %w", err)
+		return fmt.Errorf("a slow client got no answer, want %d or 503: %w", status, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-		return fmt.Errorf("the answer to a slow body is not complete: %w", err)
+		return fmt.Errorf("the answer to a slow client is not complete: %w", err)
 	}
-	if answer.StatusCode == http.StatusServiceUnavailable {
+	switch {
+	case answer.StatusCode == http.StatusServiceUnavailable:
 		f.refused.Add(1)
-	} else if answer.StatusCode != status {
-		return fmt.Errorf("a slow client got %s, want %d", answer.Status, status)
+	case status == 0:
+		return fmt.Errorf("a slow client got %s, want 503 or no answer", answer.Status)
+	case answer.StatusCode != status:
+		return fmt.Errorf("a slow client got %s, want %d or 503", answer.Status, status)
 	}
 	return nil
 }

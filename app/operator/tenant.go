@@ -214,7 +214,7 @@ func newReadinessRow(r tenant.Readiness) readinessRow {
 		row.NextStep = &r.NextStep
 	}
 	if h := r.Headroom; h != nil {
-		row.Headroom = &headroomRow{h.Limit, h.Sent, optionalStamp(h.CountedAt), h.Remaining, h.Percent, h.Licenses, h.LicensesAt.UTC()}
+		row.Headroom = &headroomRow{h.Limit, h.Sent, optionalStamp(h.CountedAt), h.Remaining, h.UsedPercent, h.Licenses, h.LicensesAt.UTC()}
 	}
 	return row
 }

@@ -105,8 +105,15 @@ func circuitCheck(s *wiring.Service) readinessCheck {
 	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, isProvider: true}, s.CircuitStates()
 	login := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "login", State: breaker.Open}]
 	tenants := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "tenant", State: breaker.Open}]
-	if login+tenants > 0 {
-		check.problem = fmt.Sprintf("open for the login host: %t, for %.0f tenants", login > 0, tenants)
+	var open []string
+	if login > 0 {
+		open = append(open, "login host")
+	}
+	if tenants > 0 {
+		open = append(open, fmt.Sprintf("tenants (%.0f)", tenants))
+	}
+	if len(open) > 0 {
+		check.problem = "open for " + strings.Join(open, ", ")
 	}
 	return check
 }

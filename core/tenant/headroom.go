@@ -22,7 +22,7 @@ type Sending struct {
 	Licenses   Licenses
 	LicensesAt time.Time // when the licences were read, zero if they were never read
 	// SentToday is the number of messages that the tenant's mailboxes sent on the current day, in
-	// the tenant's time zone. Callers see this number.
+	// the tenant's time zone.
 	SentToday int
 	// CountedAt is the time of the oldest mailbox count of this day, zero if no mailbox has a count
 	// of this day.
@@ -33,13 +33,13 @@ type Sending struct {
 // because tenantry counts messages since midnight, and the platform counts external recipients in
 // the last 24 hours.
 type Headroom struct {
-	Limit      int       // external recipients in 24 hours
-	Sent       int       // messages on the current day
-	CountedAt  time.Time // as Sending.CountedAt
-	Remaining  int       // 0 if Sent exceeds Limit
-	Percent    float64   // one decimal
-	Licenses   int       // paid licences
-	LicensesAt time.Time // when the licences were read
+	Limit       int       // external recipients in 24 hours
+	Sent        int       // messages on the current day
+	CountedAt   time.Time // as Sending.CountedAt
+	Remaining   int       // 0 if Sent exceeds Limit
+	UsedPercent float64   // one decimal
+	Licenses    int       // paid licences
+	LicensesAt  time.Time // when the licences were read
 }
 
 // Headroom returns the estimate, or nil if the licences were never read or the platform publishes
@@ -51,6 +51,6 @@ func (s Sending) Headroom() *Headroom {
 	}
 	return &Headroom{
 		Limit: limit, Sent: s.SentToday, CountedAt: s.CountedAt, Remaining: max(0, limit-s.SentToday), Licenses: s.Licenses.Paid, LicensesAt: s.LicensesAt,
-		Percent: math.Round(float64(s.SentToday)/float64(limit)*1000) / 10,
+		UsedPercent: math.Round(float64(s.SentToday)/float64(limit)*1000) / 10,
 	}
 }
