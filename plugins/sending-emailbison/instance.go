@@ -17,26 +17,23 @@ import (
 func readCredential(connection sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
 	apiKey := strings.TrimSpace(connection.Secrets["api_key"].Reveal())
 	instanceURL := strings.TrimSpace(connection.Settings["instance_url"])
-	var candidates []string
-	if instanceURL != "" {
-		candidates = append(candidates, instanceURL)
-	}
 	tokenText := apiKey
 	if strings.Contains(apiKey, "://") {
 		instanceInKey, afterHash, hasToken := strings.Cut(apiKey, "#")
 		if !hasToken {
 			return "", token, sdk.Misconfigured("api_key", "a URL must be followed by # and the token, as in https://instance#token")
 		}
-		if _, ok := parseInstance(instanceInKey, allowPrivate); !ok {
-			return "", token, sdk.Misconfigured("api_key", "its URL must be https:// and a host, without a path or query")
+		var ok bool
+		if instance, ok = parseInstance(instanceInKey, allowPrivate); !ok {
+			return "", token, sdk.Misconfigured("api_key", "its URL must be https:// and a host, without a query or a path other than /api")
 		}
-		candidates, tokenText = append(candidates, instanceInKey), afterHash
+		tokenText = afterHash
 	}
-	for _, candidate := range candidates {
-		parsed, ok := parseInstance(candidate, allowPrivate)
+	if instanceURL != "" {
+		parsed, ok := parseInstance(instanceURL, allowPrivate)
 		switch {
 		case !ok:
-			return "", token, sdk.Misconfigured("instance_url", "it must be https:// and a host, without a path or query")
+			return "", token, sdk.Misconfigured("instance_url", "it must be https:// and a host, without a query or a path other than /api")
 		case instance != "" && parsed != instance:
 			return "", token, sdk.Misconfigured("instance_url", "api_key names a different instance")
 		}
@@ -51,10 +48,10 @@ func readCredential(connection sdk.Connection, allowPrivate bool) (instance stri
 	return instance, sdk.NewSecret(tokenText), nil
 }
 
-// parseInstance returns the scheme and host of an instance. ok is false if text is not an allowed
-// instance. The scheme must be https, because requests contain the token. If allowPrivate is true,
-// http is allowed for loopback addresses, because the simulator uses http. The guarded HTTP client
-// checks the address when it connects.
+// parseInstance returns the scheme, host and port of an instance, without the path /api. ok is
+// false if text is not an allowed instance. The scheme must be https, because requests contain the
+// token. If allowPrivate is true, http is allowed for loopback addresses, because the simulator
+// uses http. The guarded HTTP client checks the address when it connects.
 func parseInstance(text string, allowPrivate bool) (instance string, ok bool) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text
