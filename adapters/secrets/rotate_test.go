@@ -79,7 +79,7 @@ func TestCreateKeysetDoesNotOverwrite(t *testing.T) {
 // keys, and against the keyset without the second key. It also checks damaged values.
 func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 	path := createKeyset(t)
-	ofFirstKey := sealSecret(t, openSealer(t, path))
+	sealedWithFirstKey := sealSecret(t, openSealer(t, path))
 	earlierKeyset, err := secrets.ReadKeyset(path)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofSecondKey := sealSecret(t, openSealer(t, path))
+	sealedWithSecondKey := sealSecret(t, openSealer(t, path))
 	rotatedKeyset, err := secrets.ReadKeyset(path)
 	if err != nil {
 		t.Fatal(err)
@@ -98,9 +98,9 @@ func TestMissingKeysAreThoseThatTheKeysetLacks(t *testing.T) {
 		sealed [][]byte
 		want   []string
 	}{
-		"all keys":       {rotatedKeyset, [][]byte{ofFirstKey, ofSecondKey}, nil},
+		"all keys":       {rotatedKeyset, [][]byte{sealedWithFirstKey, sealedWithSecondKey}, nil},
 		"no values":      {rotatedKeyset, nil, nil},
-		"a lost key":     {earlierKeyset, [][]byte{ofFirstKey, keyPrefix(ofSecondKey)}, []string{keys[1].ID}},
+		"a lost key":     {earlierKeyset, [][]byte{sealedWithFirstKey, keyPrefix(sealedWithSecondKey)}, []string{keys[1].ID}},
 		"damaged values": {earlierKeyset, [][]byte{nil, {1, 2}, []byte("not sealed")}, nil},
 	} {
 		if got, err := secrets.MissingKeys(tc.keyset, tc.sealed); err != nil || !slices.Equal(got, tc.want) {
@@ -147,18 +147,18 @@ func TestSecretsOfTheOldKeyOpenAfterRotation(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	ofOldKey := sealSecret(t, openSealer(t, path))
+	sealedWithOldKey := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Rotate(path)
 	if got := keyStatuses(t, keys, err); got != "old primary" {
 		t.Fatalf("after the first rotation the keys are %s, want old primary", got)
 	}
 	sealer := openSealer(t, path)
-	ofNewKey := sealSecret(t, sealer)
-	if bytes.Equal(keyPrefix(ofOldKey), keyPrefix(ofNewKey)) {
+	sealedWithNewKey := sealSecret(t, sealer)
+	if bytes.Equal(keyPrefix(sealedWithOldKey), keyPrefix(sealedWithNewKey)) {
 		t.Fatal("after the rotation a secret is sealed with the old key")
 	}
-	requireOpens(t, sealer, ofOldKey)
-	requireOpens(t, sealer, ofNewKey)
+	requireOpens(t, sealer, sealedWithOldKey)
+	requireOpens(t, sealer, sealedWithNewKey)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the rotated file: got %v, %v, want the mode 0640", info, err)
 	}
@@ -173,7 +173,7 @@ func TestSecretsOfTheOldKeyOpenAfterRotation(t *testing.T) {
 func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	path := createKeyset(t)
 	replicaPath := filepath.Join(t.TempDir(), "keyset.json")
-	ofPrimary := sealSecret(t, openSealer(t, path))
+	sealedWithPrimary := sealSecret(t, openSealer(t, path))
 	keys, err := secrets.Stage(path)
 	if got := keyStatuses(t, keys, err); got != "primary staged" {
 		t.Fatalf("after staging the keys are %s, want primary staged", got)
@@ -181,7 +181,7 @@ func TestReplicaOpensSecretsOfItsStagedKey(t *testing.T) {
 	if _, err := secrets.Stage(path); !errors.Is(err, secrets.ErrStaged) {
 		t.Fatalf("a second staged key: got %v, want ErrStaged", err)
 	}
-	if !bytes.Equal(keyPrefix(ofPrimary), keyPrefix(sealSecret(t, openSealer(t, path)))) {
+	if !bytes.Equal(keyPrefix(sealedWithPrimary), keyPrefix(sealSecret(t, openSealer(t, path)))) {
 		t.Fatal("a secret is sealed with the staged key")
 	}
 	content, err := secrets.ReadKeyset(path)
@@ -238,23 +238,23 @@ func TestRotateKeepsASymbolicLink(t *testing.T) {
 
 func TestSealerReloadsAChangedFile(t *testing.T) {
 	path := createKeyset(t)
-	sealing, opening := openSealer(t, path), openSealer(t, path)
-	ofOldKey := sealSecret(t, sealing)
+	sealingSealer, openingSealer := openSealer(t, path), openSealer(t, path)
+	sealedWithOldKey := sealSecret(t, sealingSealer)
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)
 	}
-	ofNewKey := sealSecret(t, openSealer(t, path))
-	requireOpens(t, opening, ofNewKey) // Open reads a changed file at once if it does not know the key
-	requireOpens(t, opening, ofOldKey)
+	sealedWithNewKey := sealSecret(t, openSealer(t, path))
+	requireOpens(t, openingSealer, sealedWithNewKey) // Open reads a changed file at once if it does not know the key
+	requireOpens(t, openingSealer, sealedWithOldKey)
 	for deadline := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
-		if bytes.Equal(keyPrefix(sealSecret(t, sealing)), keyPrefix(ofNewKey)) {
+		if bytes.Equal(keyPrefix(sealSecret(t, sealingSealer)), keyPrefix(sealedWithNewKey)) {
 			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the sealer still uses the old key after 4 minutes")
 		}
 	}
-	requireOpens(t, sealing, ofOldKey)
+	requireOpens(t, sealingSealer, sealedWithOldKey)
 }
 
 func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
@@ -311,12 +311,13 @@ func TestSealerRetriesAFailedReload(t *testing.T) {
 		if _, err := secrets.Rotate(path); err != nil {
 			t.Fatal(err)
 		}
-		ofNewKey := sealSecret(t, openSealer(t, path))
+		sealedWithNewKey := sealSecret(t, openSealer(t, path))
 		rotated, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// write changes the content of the file, but neither its size nor its times.
+		// write changes the content of the file. Each write leaves the size and the modification
+		// time as the previous write set them.
 		modified := time.Now()
 		write := func(content []byte) {
 			t.Helper()
@@ -325,15 +326,15 @@ func TestSealerRetriesAFailedReload(t *testing.T) {
 			}
 		}
 		write(bytes.Repeat([]byte(" "), len(rotated)))
-		if _, err := sealer.Open(ofNewKey, "p"); err == nil {
+		if _, err := sealer.Open(sealedWithNewKey, "p"); err == nil {
 			t.Fatal("a secret opens with an unusable keyset file")
 		}
 		write(rotated)
-		if _, err := sealer.Open(ofNewKey, "p"); err == nil {
+		if _, err := sealer.Open(sealedWithNewKey, "p"); err == nil {
 			t.Error("the sealer repeats a failed reload at once")
 		}
 		time.Sleep(2 * time.Second) // longer than checkInterval
-		requireOpens(t, sealer, ofNewKey)
+		requireOpens(t, sealer, sealedWithNewKey)
 	})
 }
 
@@ -366,13 +367,19 @@ func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
 func TestSealingDoesNotWaitForTheKeysetFile(t *testing.T) {
 	sealer := openSealer(t, createKeyset(t))
 	defer sealer.BlockReload()()
-	sealed := make(chan struct{})
+	opened := make(chan error, 1)
 	go func() {
-		defer close(sealed)
-		requireOpens(t, sealer, sealSecret(t, sealer))
+		sealed, err := sealer.Seal(secret.New(testSecret), "p")
+		if err == nil {
+			_, err = sealer.Open(sealed, "p")
+		}
+		opened <- err
 	}()
 	select {
-	case <-sealed:
+	case err := <-opened:
+		if err != nil {
+			t.Fatal(err)
+		}
 	case <-time.After(4 * time.Minute):
 		t.Fatal("a secret was not sealed and opened within 4 minutes while the file was being checked")
 	}

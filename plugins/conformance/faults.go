@@ -31,14 +31,14 @@ type faultInjector struct {
 	firstPages map[string][]byte // keyed by path, used while failure is contract.RepeatsFirstPage
 }
 
-// Fail injects the failure how into the provider's API until lift is called. It is used as
-// SendingFixture.Fail.
-func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
+// Fail makes the provider's API fail as failure says, until lift is called. A failure from
+// Throttles to LosesAnswer also ends after 1,000 calls. Fail is used as SendingFixture.Fail.
+func (s *Simulator) Fail(t T, failure contract.Failure) (lift func()) {
 	t.Helper()
 	planStatus := func(code, wait int) func() {
 		return s.planFault(t, simulate.Fault{Kind: simulate.Status, Status: code, RetryAfter: wait})
 	}
-	switch how {
+	switch failure {
 	case contract.Throttles:
 		return planStatus(http.StatusTooManyRequests, int(contract.ThrottleWait.Seconds()))
 	case contract.IsDown:
@@ -50,7 +50,7 @@ func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
 	case contract.LosesAnswer:
 		return s.planFault(t, simulate.Fault{Kind: simulate.DropAfter})
 	}
-	s.faults.setFailure(how)
+	s.faults.setFailure(failure)
 	return func() { s.faults.setFailure(0) }
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -69,7 +70,7 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 }
 
 // TestRemoveChecksTheAccountWhenTheCallFails checks that Remove reports success only for an account
-// that does not exist any more.
+// that does not exist.
 func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", jsonObject{})
@@ -151,6 +152,23 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	}
 }
 
+// platformAnswering returns the platform of a connection with these settings, a key and a partner's
+// login that the operator allows. Its server answers every request with body.
+func platformAnswering(t *testing.T, body string, settings texts) sdk.SendingPlatform {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+	t.Cleanup(server.Close)
+	allSettings := texts{"base_url": server.URL, "allow_password_credentials": "true"}
+	maps.Copy(allSettings, settings)
+	platform, err := newProcessState().newPlatform(sdk.Connection{Settings: allSettings, Secrets: map[string]sdk.Secret{
+		"api_key": sdk.NewSecret("k"), "partner_username": sdk.NewSecret("ann"), "partner_password": sdk.NewSecret("p"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return platform
+}
+
 // TestMalformedListsAreBroken covers malformed lists. It also checks that numbers and null are
 // accepted instead of strings.
 func TestMalformedListsAreBroken(t *testing.T) {
@@ -163,18 +181,10 @@ func TestMalformedListsAreBroken(t *testing.T) {
 		`[]`: sdk.Broken,
 		`{"accounts": "` + strings.Repeat("x", 9<<20) + `"}`: sdk.Broken,
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
-		platform, err := newProcessState().newPlatform(sdk.Connection{
-			Settings: texts{"base_url": server.URL, "workspace_id": "w"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := platform.Accounts(t.Context(), "")
+		page, err := platformAnswering(t, body, texts{"workspace_id": "w"}).Accounts(t.Context(), "")
 		if sdk.OutcomeOf(err).Kind != want || (want == 0) != (len(page.Accounts) == 1) {
-			t.Errorf("%.60s: %+v, %v, want the outcome %s, and an account only with the outcome done", body, page, err, want)
+			t.Errorf("%.60s: %+v, %v, want the outcome %s, and one account only if the outcome is done", body, page, err, want)
 		}
-		server.Close()
 	}
 }
 
@@ -182,34 +192,17 @@ func TestMalformedListsAreBroken(t *testing.T) {
 // refused key.
 func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	for _, body := range []string{`{}`, `{"status": "success"}`, `{"status": {"ok": true}, "workspaces": []}`, `{"status": "success", "workspaces": [{"name": "x"}]}`} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
-		platform, err := newProcessState().newPlatform(sdk.Connection{Settings: texts{"base_url": server.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
-		if err != nil {
-			t.Fatal(err)
+		if access, err := platformAnswering(t, body, nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
+			t.Errorf("%s: %+v, %v, want broken", body, access, err)
 		}
-		if reach, err := platform.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
-			t.Errorf("%s: %+v, %v, want broken", body, reach, err)
-		}
-		server.Close()
 	}
 }
 
 // TestRefusedPartnerLoginReturnsNoLink answers the start of a sign-in with a link and with a code
 // other than 1, which means a failure.
 func TestRefusedPartnerLoginReturnsNoLink(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"code": 0, "url": "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x"}`))
-	}))
-	defer server.Close()
-	platform, err := newProcessState().newPlatform(sdk.Connection{
-		Settings: texts{"base_url": server.URL, "workspace_id": "w", "allow_password_credentials": "true", "auth_hosts": "login.microsoftonline.com"},
-		Secrets: map[string]sdk.Secret{
-			"api_key": sdk.NewSecret("k"), "partner_username": sdk.NewSecret("ann"), "partner_password": sdk.NewSecret("p"),
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	platform := platformAnswering(t, `{"code": 0, "url": "https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x"}`,
+		texts{"workspace_id": "w", "auth_hosts": "login.microsoftonline.com"})
 	if session, err := platform.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("got %+v, %v, want access_denied", session, err)
 	}

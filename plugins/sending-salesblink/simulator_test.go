@@ -52,7 +52,7 @@ func TestRateLimitsOfAKey(t *testing.T) {
 	})
 }
 
-func TestKeyIsSentWithoutBearer(t *testing.T) {
+func TestSimulatorAcceptsOnlyKeysWithoutBearer(t *testing.T) {
 	env := newTestEnv(t)
 	for key, want := range map[string]int{simulator.Key: 200, "Bearer " + simulator.Key: 401, "": 401, "key-guessed": 401} {
 		req, err := http.NewRequest(http.MethodGet, env.Ready.Settings["base_url"]+"/workspaces", nil)

@@ -5,6 +5,7 @@ package wire
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -113,24 +114,31 @@ func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 // TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only with TLS, and
 // only to a server with the certificate of the handshake line.
 func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
-	serverTLS, certificate, err := newHostTLS() // any TLS configuration with a self-signed certificate
-	if err != nil {
-		t.Fatal(err)
+	// newCertificate returns a certificate for the plugin, and its field of the handshake line.
+	// newHostTLS returns a suitable certificate.
+	newCertificate := func() (*tls.Config, string) {
+		config, certificate, err := newHostTLS()
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(certificate)
+		return config, "|" + base64.RawStdEncoding.EncodeToString(block.Bytes)
 	}
-	block, _ := pem.Decode(certificate)
-	announced := "|" + base64.RawStdEncoding.EncodeToString(block.Bytes)
+	serverTLS, ownCertificate := newCertificate()
+	_, otherCertificate := newCertificate()
 	plain, encrypted := serveHealth(t), serveHealth(t, grpc.Creds(credentials.NewTLS(serverTLS)))
 	for _, tc := range []struct {
-		name, socket, certificate string
-		accepted                  bool
+		name, socket, announced string
+		accepted                bool
 	}{
-		{"TLS with the announced certificate", encrypted, announced, true},
+		{"TLS with the announced certificate", encrypted, ownCertificate, true},
+		{"TLS with a certificate that differs from the announced one", encrypted, otherCertificate, false},
 		{"TLS with a certificate that is not announced", encrypted, "", false},
 		{"no TLS", plain, "", false},
-		{"no TLS, with an announced certificate", plain, announced, false},
+		{"no TLS, with an announced certificate", plain, ownCertificate, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := startScript(t, "echo '1|1|unix|"+tc.socket+"|grpc"+tc.certificate+"'\nexec cat >&2")
+			_, err := startScript(t, "echo '1|1|unix|"+tc.socket+"|grpc"+tc.announced+"'\nexec cat >&2")
 			if accepted := err == nil; accepted != tc.accepted {
 				t.Fatalf("the start returns %v, want it accepted: %t", err, tc.accepted)
 			}
