@@ -72,7 +72,7 @@ func ruleWriteFails(limited limitedTenant) {
 		limited.t.Errorf("the events are %q and the metric counts %d failed passes, want no events and at least 2 failed passes", got, failed-failedBefore)
 	}
 	limited.control("DELETE", "/faults", nil)
-	limited.enforce()
+	limited.enforceUntilOutcome("done")
 	limited.checkBlocked(0)
 	limited.checkEvents("Mailbox blocked: sent 6, limit 5")
 }

@@ -213,7 +213,7 @@ func (history *enforcementHistory) crashDuringPass() (inProgress bool) {
 			history.setMailboxLimit(mailbox, 25)
 		}
 	}
-	history.enforceUntilSuccess()
+	history.enforceUntilOutcome("done")
 	eventsAfter := history.eventsByAddress()
 	for _, address := range slices.Compact(blocked) {
 		wasBlocked, newBlocks := len(eventsBefore[address])%2 == 1, countBlocks(eventsAfter[address])-countBlocks(eventsBefore[address])
@@ -275,7 +275,7 @@ func (history *enforcementHistory) checkConsistency() {
 	history.control("DELETE", "/faults", nil)
 	history.now = history.now.Truncate(24 * time.Hour).Add(20 * time.Hour)
 	history.setClock()
-	history.enforceUntilSuccess()
+	history.enforceUntilOutcome("done")
 	events, blocked, wantBlocked := history.eventsByAddress(), history.blockedAtPlatform(), []string{}
 	stored := history.usageByAddress()
 	for _, address := range slices.Sorted(maps.Keys(stored)) {

@@ -185,7 +185,7 @@ func (tenant accountTenant) limitMailboxes(zone string) {
 	}
 	enforceAndListBlocked := func() string {
 		tenant.t.Helper()
-		tenant.enforceUntilSuccess()
+		tenant.runEnforcement("done")
 		var addresses []string
 		for _, rule := range tenant.control("GET", "/tenants/"+tenant.guid, nil).objects("rules") {
 			for _, address := range rule["blocks"].([]any) {

@@ -105,7 +105,7 @@ func TestRulesAreChangedWhileReplicasLag(t *testing.T) {
 			enforceLimit := func(perDay int, blocked ...any) {
 				t.Helper()
 				limited.post(limited.path("/mailbox-limits"), object{"daily_send_limit": perDay})
-				limited.enforceUntilOutcome("done", "not_ready") // not_ready while reads do not show the change
+				limited.runEnforcement("done", "not_ready") // not_ready while reads do not show the change
 				rules := limited.control("GET", "/tenants/"+limited.guid, nil).objects("rules")
 				if len(rules) != 1 || !reflect.DeepEqual(rules[0]["blocks"], append([]any{}, blocked...)) {
 					t.Errorf("with the limit %d the platform holds %v, want a rule that blocks %v", perDay, rules, blocked)
