@@ -51,11 +51,11 @@ func (k *killedSender) logEvent() {
 }
 
 // waitUntilDelivered waits until every event of the log is delivered, and checks the messages. It
-// returns the events, how often each arrived, and how many stored attempts of each got no answer.
+// returns the events, how often each arrived, and how many stored attempts of each timed out.
 //
 // The claims of a killed process expire after 40 s. After that, the next change of the clock starts
 // the claimed deliveries again.
-func (k *killedSender) waitUntilDelivered() (events []object, arrivals, unanswered map[string]int) {
+func (k *killedSender) waitUntilDelivered() (events []object, arrivals, timeouts map[string]int) {
 	k.t.Helper()
 	c := k.account()
 	events = c.eventsAfter(k.cursor)
@@ -63,9 +63,9 @@ func (k *killedSender) waitUntilDelivered() (events []object, arrivals, unanswer
 		c.control("POST", "/clock", object{"advance": "1ms"})
 		return len(c.deliveries(k.webhookPath, "delivered")) == len(events)
 	})
-	unanswered = map[string]int{}
+	timeouts = map[string]int{}
 	for _, d := range c.deliveries(k.webhookPath, "") {
-		unanswered[d.text("event_id")] = len(d.objects("attempts")) - len(answeredAttempts(d))
+		timeouts[d.text("event_id")] = len(d.objects("attempts")) - len(attemptsInTime(d))
 	}
 	arrivals = countMessages(k.receiver.received())
 	for _, e := range events {
@@ -79,13 +79,13 @@ func (k *killedSender) waitUntilDelivered() (events []object, arrivals, unanswer
 	for _, message := range k.receiver.received() {
 		message.checkSigned(k.t, k.secret)
 	}
-	return events, arrivals, unanswered
+	return events, arrivals, timeouts
 }
 
 // TestWebhooksSurviveAKill kills the service with SIGKILL before, during or after the delivery of
 // one event. After the restart each event arrives. An event whose delivery had begun arrives twice,
-// with the same webhook-id. Attempts without an answer, as on a busy machine, are repeated and
-// can add arrivals.
+// with the same webhook-id. Attempts that time out, as on a busy machine, are repeated and can
+// add arrivals.
 func TestWebhooksSurviveAKill(t *testing.T) {
 	t.Parallel()
 	for _, kill := range []struct {
@@ -113,7 +113,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 				k.restart()
 				k.logEvent()
 				k.logEvent()
-				events, arrivals, unanswered := k.waitUntilDelivered()
+				events, arrivals, timeouts := k.waitUntilDelivered()
 				if len(events) != 6 {
 					t.Fatalf("the log has %d events, want 6", len(events))
 				}
@@ -123,8 +123,8 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 						want = kill.arrivals
 					}
 					id := e.text("id")
-					if n := arrivals[id]; n < want || n > want+unanswered[id] {
-						t.Errorf("event %d arrived %d times with %d unanswered attempts, want %d arrivals, and at most one more for each of these attempts", i, n, unanswered[id], want)
+					if n := arrivals[id]; n < want || n > want+timeouts[id] {
+						t.Errorf("event %d arrived %d times with %d attempts that timed out, want %d arrivals, and at most one more for each of these attempts", i, n, timeouts[id], want)
 					}
 				}
 			})
@@ -175,7 +175,7 @@ func (k *killedSender) killDuringDelivery() (index int) {
 
 // TestKillsLoseNoEvent kills the service several times while events are written and sent. After
 // each kill at most four messages arrive again, because the service sends at most four at once to
-// one endpoint. Messages that are repeated after an attempt without an answer do not count.
+// one endpoint. Messages that are repeated after an attempt that timed out do not count.
 func TestKillsLoseNoEvent(t *testing.T) {
 	t.Parallel()
 	kills := 2
@@ -201,9 +201,10 @@ func TestKillsLoseNoEvent(t *testing.T) {
 			<-writerEnded
 			k.restart()
 		}
-		events, arrivals, unanswered := k.waitUntilDelivered()
-		// repetitions returns how many arrivals of an event the unanswered attempts do not explain.
-		repetitions := func(e object) int { return arrivals[e.text("id")] - 1 - unanswered[e.text("id")] }
+		events, arrivals, timeouts := k.waitUntilDelivered()
+		// repetitions returns how many arrivals of an event its attempts that timed out do not
+		// explain.
+		repetitions := func(e object) int { return arrivals[e.text("id")] - 1 - timeouts[e.text("id")] }
 		repeated := slices.DeleteFunc(slices.Clone(events), func(e object) bool { return repetitions(e) < 1 })
 		if len(repeated) > 4*kills {
 			t.Errorf("%d of %d events arrived again after %d kills, want at most 4 for each kill", len(repeated), len(events), kills)
