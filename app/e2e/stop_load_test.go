@@ -110,7 +110,8 @@ func stopUnderLoad(t *testing.T, database string) {
 		readers, rotators = 48, 8
 	}
 	fixture, dataDir := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
-	env := append(fixture.env(dataDir, database), "TENANTRY_DRAIN_DELAY=3s", "TENANTRY_DRAIN_TIME=2m")
+	const drainDelay = 3 * time.Second
+	env := append(fixture.env(dataDir, database), "TENANTRY_DRAIN_DELAY="+drainDelay.String(), "TENANTRY_DRAIN_TIME=2m")
 	if database != "" {
 		fixture.runCommand(env, "migrate")
 	}
@@ -138,6 +139,10 @@ func stopUnderLoad(t *testing.T, database string) {
 		}
 		return err != nil || got.status == http.StatusServiceUnavailable
 	})
+	// The delay begins after start, so an error before its end cannot come from a slow machine.
+	if err := getOnNewConnection(c.ready.APIURL+"/v1/tenants", readerKey); err != nil && time.Since(start) < drainDelay {
+		t.Errorf("a request on a new connection failed %s after the signal, want the answer 200 during the drain_delay of %s: %v", time.Since(start), drainDelay, err)
+	}
 	clients.Wait()
 	<-p.done
 	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(start); code != 0 || soak.Enabled() && spent > drainTime {
@@ -161,6 +166,26 @@ func stopUnderLoad(t *testing.T, database string) {
 			t.Errorf("after the next start a request with a current key is answered %d %s, want 200", got.status, got.raw)
 		}
 	}
+}
+
+// getOnNewConnection sends a GET request with an API key on a new connection. It returns an error
+// if the status of the answer is not 200.
+func getOnNewConnection(url, key string) error {
+	httpClient := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: waitTimeout}
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	answer, err := httpClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the status is %s", answer.Status)
+	}
+	return nil
 }
 
 // compareWithLog compares the responses that the clients got with the service's log. It returns how
