@@ -123,8 +123,9 @@ type MailServer interface {
 	Signing(ctx context.Context, name string) (dns.Signing, error)
 	// EnsureSigning creates the DKIM configuration without enabling it, and returns it. It returns
 	// an existing configuration with CNAME records unchanged. If it completes a configuration that
-	// has none, and these records are already published, signing may start. It fails with outcome.NotReady while
-	// the mail server does not accept the domain, or while the CNAME records do not exist.
+	// has none, and these records are already published, signing may start. It fails with
+	// outcome.NotReady while the mail server does not accept the domain, or while the CNAME records
+	// do not exist.
 	EnsureSigning(ctx context.Context, name string) (dns.Signing, error)
 	// EnableSigning starts DKIM signing. It fails with dkim_not_ready if EnsureSigning has not
 	// prepared the domain, or if the platform does not see the CNAME records.

@@ -7,8 +7,8 @@
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //
-// The same source, the same flags and the same version of Go produce the same bytes, on every machine and at any
-// time.
+// The same source, the same flags and the same version of Go produce the same bytes, on every
+// machine and at any time.
 //
 //   - main.go: the builds, the catalog and the checksums. Start here.
 //   - archive.go: the archive of a platform.

@@ -58,7 +58,8 @@ var messages = map[string]message{
 }
 
 // messageOf returns the message of an error code. A code without its own message gets a general
-// message: one for unknown pages, one for everything else. {administrator} stands for the platform's name of the role that can give consent.
+// message: one for unknown pages, one for everything else. {administrator} stands for the
+// platform's name of the role that can give consent.
 func messageOf(code fault.Code, facts platform.Facts) message {
 	if m, ok := messages[code.Name]; ok {
 		role := cmp.Or(facts.Administrator, "of a full administrator")

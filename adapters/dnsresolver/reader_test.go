@@ -68,8 +68,8 @@ func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 	}
 }
 
-// askedQuestions returns how often a server received each question. It replaces the random label of
-// a wildcard probe by "nobody".
+// askedQuestions returns how often a server received each question. In the key of a wildcard probe,
+// the label "nobody" stands for the random label.
 func askedQuestions(server *recordServer) map[string]int {
 	counts := map[string]int{}
 	for question, n := range server.counts() {

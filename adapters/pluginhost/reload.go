@@ -58,9 +58,9 @@ func catalogSum(dir string) [sha256.Size]byte {
 // use, Reload fails, and later calls of Reload ignore the entry until it changes.
 //
 // If the catalog no longer has a plugin, further calls to the plugin fail. If the plugin is added
-// again with a different entry, Reload starts it. If that start fails, Reload fails, and later calls
-// of the plugin start it again. If the catalog has a new plugin, it runs only after a restart of the service.
-// A plugin whose kind has changed counts as removed and as new.
+// again with a different entry, Reload starts it. If that start fails, Reload fails, and later
+// calls of the plugin start it again. If the catalog has a new plugin, it runs only after a restart
+// of the service. A plugin whose kind has changed counts as removed and as new.
 func (h *Host) Reload() error {
 	h.reloadMu.Lock()
 	defer h.reloadMu.Unlock()

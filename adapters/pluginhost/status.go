@@ -48,8 +48,8 @@ type Status struct {
 	// a process that has answered no call. An exit after Host.Kill does not count, nor does a
 	// failure after which the previous version is used again.
 	ConsecutiveFailures int
-	// LastError is the error of the last failure, nil before the first. It is not the error
-	// with which Reload rejects an upgrade, because calls of the current version do not fail with it.
+	// LastError is the error of the last failure, nil before the first. It is not the error with
+	// which Reload rejects an upgrade, because calls of the current version do not fail with it.
 	LastError error
 	RetryAt   time.Time // the earliest time of the next start, zero or past if a start is allowed now
 }

@@ -83,9 +83,9 @@ func PendingMigrations(ctx context.Context, url string) ([]string, error) {
 	return missingMigrations(ctx, pool)
 }
 
-// missingMigrations ignores applied migrations that this release does not know, because the previous
-// release must work on the schema of the next one. It therefore makes a dry run: ExistingVersions
-// of River fails if a migration is unknown.
+// missingMigrations ignores applied migrations that this release does not know, because the
+// previous release must work on the schema of the next one. It therefore makes a dry run:
+// ExistingVersions of River fails if a migration is unknown.
 func missingMigrations(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 	m, err := migrator(pool)
 	if err != nil {

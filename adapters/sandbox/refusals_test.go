@@ -89,7 +89,7 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 			status, body := fixture.call(method, path, tc.body)
 			var refusal struct{ Error string }
 			err := json.Unmarshal([]byte(body), &refusal)
-			// The fake simulator answers GET /tenants/nobody without an error text.
+			// For an unknown tenant, the fake simulator sends no error text.
 			if status != tc.wantStatus || err != nil || refusal.Error == "" && tc.call != "GET /tenants/nobody" {
 				t.Fatalf("got %d %s, want %d with an error", status, body, tc.wantStatus)
 			}

@@ -29,7 +29,7 @@ import (
 // forbiddenURLs are URLs that the service must not call. A name below .test without an entry in
 // records does not exist.
 var forbiddenURLs = []string{
-	// wrong schemes and forms
+	// URLs with a scheme or a form that is not allowed
 	"", "hooks.example.test", "//hooks.example.test/", "https://", "https:///path", "https:hooks.example.test", "ftp://hooks.example.test/",
 	"file:///etc/passwd", "gopher://hooks.example.test/", "http://hooks.example.test/", "HTTP://hooks.example.test/", "unix:///run/x.sock",
 	"https://user@hooks.example.test/", "https://user:secret@hooks.example.test/", "https://hooks.example.test:0/", "https://hooks.example.test:65536/",

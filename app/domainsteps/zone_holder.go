@@ -27,8 +27,8 @@ type heldZone struct {
 
 // findHolder finds the DNS provider that serves the zone of a public read, and reads the records
 // that this provider stores. It fails with service_unavailable if the access to the zone depends on
-// a connection whose credential cannot be decrypted or decoded, because only the operator can correct
-// this. A job then waits until the keyset is restored.
+// a connection whose credential cannot be decrypted or decoded, because only the operator can
+// correct this. A job then waits until the keyset is restored.
 func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, public dns.ZoneRead) (heldZone, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {

@@ -148,8 +148,8 @@ func launchDev(build programs, dataDir string, env []string, args ...string) (*p
 	}
 }
 
-// sharedSandboxState is the sandbox of tests that use only their own accounts and tenants. Tests that
-// inject faults, check all calls in a simulator's journal, or move the clock start their own
+// sharedSandboxState is the sandbox of tests that use only their own accounts and tenants. Tests
+// that inject faults, check all calls in a simulator's journal, or move the clock start their own
 // sandbox.
 var sharedSandboxState struct {
 	start   sync.Once
@@ -192,8 +192,8 @@ func privateSandbox(t *testing.T, args ...string) caller {
 	return seededAccount(t, ready)
 }
 
-// onBothDatabases runs a test on SQLite, in the sandbox of the account that sandboxOnSQLite returns, and on
-// PostgreSQL, in a private sandbox.
+// onBothDatabases runs a test on SQLite, in the sandbox of the account that sandboxOnSQLite
+// returns, and on PostgreSQL, in a private sandbox.
 func onBothDatabases(t *testing.T, sandboxOnSQLite func(*testing.T) caller, test func(*testing.T, caller)) {
 	t.Helper()
 	for name, start := range map[string]func(*testing.T) caller{

@@ -128,8 +128,8 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	}
 }
 
-// TestBlockMovesBetweenRules checks a block that moves from an old rule to a new rule. While the new
-// rule cannot be set, the old rule keeps blocking the mailbox.
+// TestBlockMovesBetweenRules checks a block that moves from an old rule to a new rule. While the
+// new rule cannot be set, the old rule keeps blocking the mailbox.
 func TestBlockMovesBetweenRules(t *testing.T) {
 	for name, move := range map[string]func(fx *fixture){
 		"to the rule of its domain": func(fx *fixture) { fx.limit(t, domainOne, 5) },

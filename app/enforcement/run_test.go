@@ -378,7 +378,8 @@ func TestAPausedPassThatLostItsLeaseChangesNothing(t *testing.T) {
 
 // TestEventTimesIncreaseWhenTheClockStepsBack checks a clock that steps back after a block. The
 // times of the events still increase. The limit is then raised. After a step back of an hour, the
-// next pass unblocks the mailbox. After a step back of a day, only a pass with the right clock does.
+// next pass unblocks the mailbox. After a step back of a day, only a pass with the right clock
+// does.
 func TestEventTimesIncreaseWhenTheClockStepsBack(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stepBack   time.Duration // of the clock, after the block

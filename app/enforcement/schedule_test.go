@@ -116,7 +116,7 @@ func TestRunAllReturnsTheErrorOfTheStore(t *testing.T) {
 }
 
 // TestRunAllRecognizesAPluginThatDoesNotStart checks that a failed call counts as a failure of the
-// platform even if its error is joined with context.DeadlineExceeded.
+// platform even if its error also wraps context.DeadlineExceeded.
 func TestRunAllRecognizesAPluginThatDoesNotStart(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)

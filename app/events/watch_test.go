@@ -148,8 +148,8 @@ func TestWaitContinuesWhileTheLogFails(t *testing.T) {
 	})
 }
 
-// TestListReturnsTheErrorOfIdle checks that List fails if idle fails, for example because the caller
-// gets no slot again.
+// TestListReturnsTheErrorOfIdle checks that List fails if idle fails, for example because the
+// caller gets no slot again.
 func TestListReturnsTheErrorOfIdle(t *testing.T) {
 	s, _ := newService()
 	errNoSlot := errors.New("no slot")

@@ -111,8 +111,9 @@ func TestLaggingReadDoesNotUnverifyADomain(t *testing.T) {
 	}
 }
 
-// TestLaggingReadDoesNotRemoveServiceRecords checks reads without service records. A verified domain
-// that is ready for mail has service records, so a read without them comes from a lagging replica.
+// TestLaggingReadDoesNotRemoveServiceRecords checks reads without service records. A verified
+// domain that is ready for mail has service records, so a read without them comes from a lagging
+// replica.
 func TestLaggingReadDoesNotRemoveServiceRecords(t *testing.T) {
 	service, ownership := []dns.Record{{Name: "service"}}, []dns.Record{{Name: "ownership"}}
 	for _, tc := range []struct {

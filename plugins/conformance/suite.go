@@ -144,8 +144,8 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	}
 	checks := checksOf(report.Kind)
 	if describeErr != nil {
-		// The first check reports why the plugin cannot be described, even if Skip has a key for it.
-		// It also fails if the plugin starts only now. No other check can run.
+		// The first check reports why the plugin cannot be described, even if Skip has a key for
+		// it. It also fails if the plugin starts only now. No other check can run.
 		o.Skip = nil
 		first := checks[0]
 		run := first.run

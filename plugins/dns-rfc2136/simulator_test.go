@@ -207,7 +207,7 @@ func TestSimulatorAnswersLikeBIND(t *testing.T) {
 		{name: "a query", msg: new(wire.Msg).SetQuestion("c."+zone+".", wire.TypeCNAME)},
 		{name: "a query for an unknown name", msg: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
 		{name: "a query for an unknown zone", msg: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
-		{name: "an opcode that is not implemented", msg: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
+		{name: "an opcode that the server does not support", msg: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
 	} {
 		// The answers and zones of BIND come first, those of the simulator second.
 		var answers [2]string

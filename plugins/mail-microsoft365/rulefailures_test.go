@@ -111,7 +111,7 @@ func TestAPartlyDoneRuleChangeIsUnknown(t *testing.T) {
 }
 
 // TestEnabledRulesAreRemovedFirst enables one of three rules, and lets all removals except the
-// first fail. The remaining rules must block nobody.
+// first fail. The remaining rules must block no mailbox.
 func TestEnabledRulesAreRemovedFirst(t *testing.T) {
 	env := newTestEnv(t)
 	fixture := newSendingTenant(t, env)

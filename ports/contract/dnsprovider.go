@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNSProviderEnv is a test environment of one DNS provider account. NewZone, Put and Held access the
-// zones directly, without the adapter.
+// DNSProviderEnv is a test environment of one DNS provider account. NewZone, Put and Held access
+// the zones directly, without the adapter.
 type DNSProviderEnv interface {
 	// Provider returns the adapter under test. Refused returns the same adapter with a credential
 	// that the provider rejects.

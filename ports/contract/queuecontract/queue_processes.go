@@ -80,8 +80,9 @@ func QueueProcess(ctx context.Context, dir string, worker ports.Worker) error {
 	return worker.Stop(stopCtx)
 }
 
-// handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, a process
-// with the first claim of a job saves nothing. On a slow machine, it may claim the job again.
+// handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, a
+// process with the first claim of a job saves nothing. On a slow machine, it may claim the job
+// again.
 func (l *jobLog) handle(dir, id string, hasFirstClaim *atomic.Bool) error {
 	epoch, ok, err := l.Take(id)
 	switch {

@@ -22,7 +22,8 @@ func TestNegativePageSizeIsRefused(t *testing.T) {
 	}
 }
 
-// TestCursorAfterTheLastRowGetsAnEmptyPage reads pages of a trace with two rows. A page has one row.
+// TestCursorAfterTheLastRowGetsAnEmptyPage reads pages of a trace with two rows. A page has one
+// row.
 func TestCursorAfterTheLastRowGetsAnEmptyPage(t *testing.T) {
 	now := time.Now()
 	customer := &tenant{Behaviour: behaviour{TracePageSize: 1}}
