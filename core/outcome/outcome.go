@@ -67,8 +67,8 @@ type Error struct {
 	Code fault.Code
 	// Detail is safe to show to a caller: it contains no provider text and no secret.
 	Detail string
-	// Cause is the class of the failure for logs and metrics, such as the provider's error code or
-	// a type name. It is never a message with customer data.
+	// Cause is the class of the failure for logs and spans, such as the provider's error code or a
+	// type name. It is never a message with customer data.
 	Cause string
 	// RetryAfter is the wait that the provider or its circuit breaker demands, 0 for none.
 	RetryAfter time.Duration

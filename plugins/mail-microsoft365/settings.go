@@ -43,7 +43,7 @@ func description() sdk.Description {
 			settingField("exchange_url", "URL of the Exchange Online admin endpoint"),
 			settingField("graph_scope", "scope of tokens for Graph, and of the consent"),
 			settingField("exchange_scope", "scope of tokens for Exchange"),
-			settingField("pacing", "limit for the average number of Exchange calls per second in each tenant; 0 sets no limit"),
+			settingField("pacing", "limit for the average number of Exchange calls per second in each tenant, for each process of the plugin; 0 sets no limit"),
 		},
 		MailPlatform: sdk.PlatformFacts{
 			BuiltinDomains: []string{"onmicrosoft.com"},

@@ -50,8 +50,7 @@ type SendingPlatformEnv struct {
 	// the checks do not use them, and they may be nil.
 	SignIn          func(t T, at integration.SignIn, address string)
 	Decline, Expire func(t T, at integration.SignIn)
-	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
-	// the end of a plan.
+	// Unpaid ends the plan of the credential's account. It is nil if the test platform cannot do so.
 	Unpaid func(t T)
 	// LeastWait is the shortest wait that the adapter demands when the platform throttles, even if
 	// Retry-After is shorter. Zero means that only Retry-After counts.
@@ -208,7 +207,7 @@ var sendingCredentialChecks = []sendingCheck{
 	}},
 	{"sending/credential/ended-plan", "an ended plan is distinguished from an invalid credential", func(t T, env SendingPlatformEnv) {
 		if env.Unpaid == nil {
-			t.Skipf("the platform does not report an ended plan")
+			t.Skipf("the test platform cannot end a plan")
 		}
 		env.Unpaid(t)
 		_, err := env.Platform.Accounts(callContext(t), "")

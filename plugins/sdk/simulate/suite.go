@@ -32,7 +32,7 @@ type Suite struct {
 	Declines bool       `json:"declines,omitempty"`
 	Expire   *SuiteCall `json:"expire,omitempty"`
 	// Unpaid is the control call that ends the plan to which the credential belongs. It is nil if
-	// the platform does not report an ended plan.
+	// the simulator has no such call.
 	Unpaid *SuiteCall `json:"unpaid,omitempty"`
 	// Workspaces is nil if a credential can access only one workspace.
 	Workspaces *SuiteWorkspaces `json:"workspaces,omitempty"`
