@@ -58,7 +58,8 @@ func configCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), describeTimeout)
 			defer cancel()
-			rows := append(settingRows(r), providerRows(r, describePlugins(ctx, r.Config))...)
+			descriptions, undescribed := describePlugins(ctx, r.Config)
+			rows := append(settingRows(r), providerRows(r, descriptions, undescribed)...)
 			if err := cli.List(cmd, "settings", rows); err != nil {
 				return err
 			}
@@ -104,7 +105,16 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 	case field.Tag.Get("secret") != "":
 		return redacted
 	}
-	return text
+	return withoutPasswords(text)
+}
+
+// withoutPasswords returns the value of a setting that should contain no secret. If the value is a
+// URL with a user or a query, it redacts the URL.
+func withoutPasswords(value string) string {
+	if strings.Contains(value, "://") && strings.ContainsAny(value, "@?") {
+		return redactURL(value)
+	}
+	return value
 }
 
 // redactURL redacts the password of a URL, and the value of each query parameter for which
@@ -146,15 +156,15 @@ func isSecretName(name string) bool {
 }
 
 // providerRows returns the settings of the providers: first the settings that a plugin describes,
-// then settings that are set but not described by a plugin. The value of a described setting is
-// never a secret, because a setting for a secret is the path of a file. The value of an undescribed
-// setting can be a misplaced secret. It is redacted if the setting has the name of a secret field,
-// or if isSecretName is true for its name.
-func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
+// then settings that are set but not described by a plugin. A described setting of a secret is the
+// path of a file. The value of an undescribed setting can be a misplaced secret. It is redacted if
+// the setting has the name of a secret field, or if isSecretName is true for its name. undescribed
+// has the plugins of the catalog that did not describe themselves: their settings are not known.
+func providerRows(r settings.Reading, descriptions map[string]wire.Description, undescribed []string) []settingRow {
 	var rows []settingRow
 	add := func(provider, name, value string) {
 		key := "providers." + provider + "." + name
-		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.Sources[key], settings.SourceDefault), Variable: settings.VariableName(key)})
+		rows = append(rows, settingRow{Name: key, Value: withoutPasswords(value), Source: cmp.Or(r.Sources[key], settings.SourceDefault), Variable: settings.VariableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
 		for _, field := range descriptions[provider].FieldsOf(wire.OfOperator) {
@@ -170,7 +180,7 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 				value = redacted
 			}
 			add(provider, name, value)
-			if len(descriptions) > 0 {
+			if len(descriptions) > 0 && !slices.Contains(undescribed, provider) {
 				rows[len(rows)-1].Source += ", unknown"
 			}
 		}
@@ -178,20 +188,22 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	return rows
 }
 
-// describePlugins returns the descriptions of the catalog's plugins, by name. It omits plugins that
-// do not describe themselves, and returns nil when the catalog cannot be read. `tenantry doctor`
-// reports these problems.
-func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
+// describePlugins returns the descriptions of the catalog's plugins, by name, and the names of the
+// plugins that do not describe themselves. It returns nothing if the catalog cannot be read.
+// `tenantry doctor` reports these problems.
+func describePlugins(ctx context.Context, c settings.Config) (descriptions map[string]wire.Description, undescribed []string) {
 	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	defer host.Close()
-	descriptions := map[string]wire.Description{}
+	descriptions = map[string]wire.Description{}
 	for _, plugin := range host.Status() {
 		if description, err := host.Describe(ctx, plugin.Name); err == nil {
 			descriptions[plugin.Name] = description
+		} else {
+			undescribed = append(undescribed, plugin.Name)
 		}
 	}
-	return descriptions
+	return descriptions, undescribed
 }

@@ -60,7 +60,7 @@ func TestMisplacedSecretsOfProvidersAreNotShown(t *testing.T) {
 			"api_key": redacted, "signature": "s3cret", "credential": redacted, "api_key_file": "/path", "region": "eu",
 		}},
 	} {
-		rows := providerRows(reading, tc.descriptions)
+		rows := providerRows(reading, tc.descriptions, nil)
 		if len(rows) != len(tc.want) {
 			t.Errorf("%s: got the rows %+v, want %d", tc.name, rows, len(tc.want))
 		}
@@ -68,6 +68,39 @@ func TestMisplacedSecretsOfProvidersAreNotShown(t *testing.T) {
 			if name := strings.TrimPrefix(row.Name, "providers.acme."); row.Value != tc.want[name] {
 				t.Errorf("%s: %s is shown as %q, want %q", tc.name, name, row.Value, tc.want[name])
 			}
+		}
+	}
+}
+
+// TestPasswordsInOtherURLsAreNotShown checks settings that should contain no password: a setting of
+// the service, a described setting of a provider, and an unknown one.
+func TestPasswordsInOtherURLsAreNotShown(t *testing.T) {
+	const address, want = "https://ann:s3cret@mail.example", "https://ann:[redacted]@mail.example"
+	reading := settings.Reading{Config: settings.Config{PublicURL: address, Providers: map[string]map[string]string{
+		"acme": {"base_url": address, "proxy": address},
+	}}}
+	described := map[string]wire.Description{"acme": {Fields: []wire.Field{{Name: "base_url"}}}}
+	shown := 0
+	for _, row := range append(settingRows(reading), providerRows(reading, described, nil)...) {
+		if row.Name == "public_url" || strings.HasPrefix(row.Name, "providers.acme.") {
+			shown++
+			if row.Value != want {
+				t.Errorf("%s is shown as %q, want %q", row.Name, row.Value, want)
+			}
+		}
+	}
+	if shown != 3 {
+		t.Errorf("%d of the settings are shown, want 3", shown)
+	}
+}
+
+// TestSettingsOfUndescribedPluginAreNotUnknown checks the sources of settings while one of two
+// plugins cannot describe itself. Only the settings of a provider without a plugin are unknown.
+func TestSettingsOfUndescribedPluginAreNotUnknown(t *testing.T) {
+	reading := settings.Reading{Config: settings.Config{Providers: map[string]map[string]string{"broken": {"region": "eu"}, "absent": {"region": "eu"}}}}
+	for _, row := range providerRows(reading, map[string]wire.Description{"acme": {}}, []string{"broken"}) {
+		if isUnknown := strings.HasSuffix(row.Source, ", unknown"); isUnknown != strings.HasPrefix(row.Name, "providers.absent.") {
+			t.Errorf("%s has the source %q", row.Name, row.Source)
 		}
 	}
 }
