@@ -94,7 +94,6 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Addition{}, err
 	}
-	baseFile := inspection.File
 	addition := Addition{Inspection: inspection, Change: Added}
 	if old, found := findEntry(entries, inspection.Name); found && old.Kind != inspection.Kind {
 		return Addition{}, fmt.Errorf("%s: %w: %s is of kind %s, and this plugin is of kind %s", file, ErrOtherKind, old.Name, old.Kind, inspection.Kind)
@@ -106,8 +105,8 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	}
 	entry := addition.CatalogEntry
 	for _, other := range entries {
-		if other.Name != entry.Name && other.File == entry.File {
-			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, entry.File)
+		if other.Name != entry.Name && other.baseFile() == entry.baseFile() {
+			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, entry.baseFile())
 		}
 	}
 	installed := filepath.Join(dir, entry.File)
@@ -128,7 +127,7 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	if err := writeCatalog(dir, entries); err != nil {
 		return Addition{}, err
 	}
-	if err := deleteVersions(dir, baseFile, append(filesOf(entries), baseFile, addition.Previous.File), oldVersions); err != nil {
+	if err := deleteVersions(dir, entry.baseFile(), append(filesOf(entries), entry.baseFile(), addition.Previous.File), oldVersions); err != nil {
 		return addition, fmt.Errorf("%s is in the catalog, but files of old versions are not deleted: %w", entry.Name, err)
 	}
 	return addition, nil
@@ -144,8 +143,8 @@ func findEntry(entries []CatalogEntry, name string) (CatalogEntry, bool) {
 
 // fileOfVersion returns the file name for the new content of a plugin. Each version has its own
 // file, so that a running service can use the old version again if the new version fails. Content
-// that has not changed keeps its file name. So does a file in the plugin folder, unless only one of
-// dir and file is an absolute path.
+// that has not changed keeps its file name. A file that is in the plugin folder already keeps its
+// name too, if both dir and file are absolute paths, or neither.
 func fileOfVersion(dir, file string, old, added CatalogEntry) string {
 	switch relativePath, err := filepath.Rel(dir, file); {
 	case err == nil && relativePath == added.File:
@@ -178,8 +177,8 @@ func filesOf(entries []CatalogEntry) (files []string) {
 const oldVersions = 2
 
 // deleteVersions deletes the files and folders of a plugin's versions. It keeps those named in
-// keep, and the newest of the others. newestKept is how many of the others stay. base is the file
-// name without the digits of a version.
+// keep. Of the others, it keeps the newest, as many as newestKept. base is the file name without the
+// digits of a version.
 func deleteVersions(dir, base string, keep []string, newestKept int) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -209,9 +208,9 @@ func deleteVersions(dir, base string, keep []string, newestKept int) error {
 	return nil
 }
 
-// Remove removes plugins from the catalog of a plugin folder, and deletes the files of all versions
-// whose file name differs only in the digits. It returns the removed entries. If one of the plugins
-// is not in the catalog, Remove fails with ErrNotInCatalog and changes nothing.
+// Remove removes plugins from the catalog of a plugin folder, and deletes the files of all their
+// versions. It returns the removed entries. If one of the plugins is not in the catalog, Remove
+// fails with ErrNotInCatalog and changes nothing.
 func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 	unlock, err := lockFolder(dir)
 	if err != nil {

@@ -32,6 +32,21 @@ func copyProgram(t *testing.T, program, name string) string {
 	return file
 }
 
+// copyChangedPuppet returns the path of a copy of puppet, named mail-good, with text after its end.
+func copyChangedPuppet(t *testing.T, text string) string {
+	t.Helper()
+	file := copyProgram(t, "puppet", "mail-good")
+	opened, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = opened.WriteString(text)
+	if err := errors.Join(err, opened.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func TestAddCanBeRepeated(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "plugins"), copyProgram(t, "puppet", "mail-good")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
@@ -106,14 +121,25 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 	}
 }
 
+// TestAddRefusesADuplicateFileName adds a plugin whose file name a different plugin of the catalog
+// already has. If that plugin was upgraded, its first version still has this name.
 func TestAddRefusesADuplicateFileName(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err != nil {
-		t.Fatal(err)
-	}
-	editCatalog(t, dir, `"name": "good"`, `"name": "renamed"`)
-	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "renamed") {
-		t.Fatalf("got %v, want an error that names the plugin `renamed`, which has the file", err)
+	for _, isUpgraded := range []bool{false, true} {
+		t.Run(fmt.Sprint("upgraded ", isUpgraded), func(t *testing.T) {
+			options := pluginhost.Options{Dir: t.TempDir(), Supervision: fastRestart}
+			if _, err := pluginhost.Add(t.Context(), options, copyProgram(t, "puppet", "mail-good")); err != nil {
+				t.Fatal(err)
+			}
+			if isUpgraded {
+				if _, err := pluginhost.Upgrade(t.Context(), options, copyChangedPuppet(t, "second")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			editCatalog(t, options.Dir, `"name": "good"`, `"name": "renamed"`)
+			if _, err := pluginhost.Add(t.Context(), options, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "renamed") {
+				t.Fatalf("got %v, want an error that names the plugin `renamed`, which has the file", err)
+			}
+		})
 	}
 }
 
@@ -163,15 +189,7 @@ func TestUpgradeKeepsOldFiles(t *testing.T) {
 	}
 	previousFile, wantFiles := "mail-good", []string{filepath.Join(dir, "mail-good")}
 	for _, version := range []string{"second", "third", "fourth", "fifth", "sixth"} {
-		file := copyProgram(t, "puppet", "mail-good")
-		opened, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = opened.WriteString(version)
-		if err := errors.Join(err, opened.Close()); err != nil {
-			t.Fatal(err)
-		}
+		file := copyChangedPuppet(t, version)
 		got, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir, Supervision: fastRestart}, file)
 		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previousFile || got.File != "mail-good-"+got.SHA256[:12] {
 			t.Fatalf("%s: got %+v, %v, want it to replace %s", version, got, err, previousFile)
