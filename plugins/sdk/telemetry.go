@@ -31,7 +31,7 @@ func startTelemetry(d Description, log *slog.Logger) (flush func(context.Context
 		return noFlush
 	}
 	if protocol := tracesEnv("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
-		log.Warn("plugins export spans over http/protobuf only", "asked", protocol)
+		log.Warn("plugins export spans over http/protobuf only", "protocol", protocol)
 		return noFlush
 	}
 	exporter, err := otlptracehttp.New(context.Background())
@@ -46,7 +46,7 @@ func startTelemetry(d Description, log *slog.Logger) (flush func(context.Context
 }
 
 func exportsTraces() bool {
-	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
 	}
 	exporter := os.Getenv("OTEL_TRACES_EXPORTER")
@@ -78,7 +78,7 @@ func telemetryResource(d Description) *resource.Resource {
 // default logger of log/slog.
 func newLog(out io.Writer, module string) *slog.Logger {
 	lines := slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: renameToHclog})
-	log := slog.New(callHandler{lines}).With("@module", module)
+	log := slog.New(requestIDHandler{lines}).With("@module", module)
 	slog.SetDefault(log)
 	return log
 }
@@ -98,10 +98,10 @@ func renameToHclog(groups []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// callHandler adds the request id and the trace id of the context to each line.
-type callHandler struct{ slog.Handler }
+// requestIDHandler adds the request id and the trace id of the context to each line.
+type requestIDHandler struct{ slog.Handler }
 
-func (h callHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h requestIDHandler) Handle(ctx context.Context, r slog.Record) error {
 	if id := ports.RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
 	}
@@ -111,10 +111,10 @@ func (h callHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-func (h callHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return callHandler{h.Handler.WithAttrs(attrs)}
+func (h requestIDHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return requestIDHandler{h.Handler.WithAttrs(attrs)}
 }
 
-func (h callHandler) WithGroup(name string) slog.Handler {
-	return callHandler{h.Handler.WithGroup(name)}
+func (h requestIDHandler) WithGroup(name string) slog.Handler {
+	return requestIDHandler{h.Handler.WithGroup(name)}
 }

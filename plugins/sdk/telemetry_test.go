@@ -53,6 +53,7 @@ func TestTelemetryIsOffByDefault(t *testing.T) {
 		{"otlp by name", map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true},
 		{"none by name", map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, false},
 		{"switched off", map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, false},
+		{"switched off in capitals", map[string]string{"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {

@@ -30,7 +30,8 @@ const (
 	pluginName = "tenantry"
 )
 
-// ErrVersion is the error of Start if the host and the plugin have no protocol version in common.
+// ErrVersion is the error of Start if the host and the plugin have no version in common, of our
+// protocol or of go-plugin's own.
 var ErrVersion = errors.New("the plugin uses a different protocol version")
 
 // handshake is the configuration of go-plugin. The cookie shows a plugin that a host has started
@@ -103,10 +104,10 @@ func receiveRequestID(ctx context.Context) context.Context {
 	return ctx
 }
 
-// startError converts an error of go-plugin to one safe line. The error may contain output of the
-// plugin, which is untrusted. redact removes the secrets from this output.
+// startError converts the error of a failed start to one safe line. The error may contain output of
+// the plugin, which is untrusted. redact removes the secrets from this output.
 func startError(err error, redact func(string) string) error {
-	if strings.Contains(err.Error(), "incompatible API version") || strings.Contains(err.Error(), "incompatible core API version") {
+	if strings.HasPrefix(err.Error(), "incompatible API version") || strings.HasPrefix(err.Error(), "incompatible core API version") {
 		return fmt.Errorf("%w: %s", ErrVersion, sanitize(redact(err.Error())))
 	}
 	line, isOtherLine := strings.CutPrefix(err.Error(), "Unrecognized remote plugin message: ")

@@ -99,7 +99,7 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 				args := arguments(t, m.Type)
 				assertSameAnswer(t, m.Name, args, pair.remote, pair.direct)
 				if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
-					t.Errorf("the platform behind the wire received\n%s, want, as in a direct call,\n%s", served.lastCall, direct.lastCall)
+					t.Errorf("over the wire, the platform received\n%s\nwant the same as in a direct call:\n%s", served.lastCall, direct.lastCall)
 				}
 			})
 		}

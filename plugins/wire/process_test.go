@@ -5,6 +5,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,21 @@ import (
 
 // testTimeout is how long a test waits for an event. It is exceeded only if something hangs.
 const testTimeout = 4 * time.Minute
+
+// TestForeignFirstLineIsNoVersionError checks that only go-plugin's own errors about versions are
+// ErrVersion, and not a program's output that has the same words.
+func TestForeignFirstLineIsNoVersionError(t *testing.T) {
+	for text, want := range map[string]bool{
+		"incompatible API version with plugin. Plugin version: 2, Client versions: [1]":     true,
+		"incompatible core API version with plugin. Plugin version: 2, Core version: 1":     true,
+		"Unrecognized remote plugin message: error: incompatible API version of a library":  false,
+		"Unrecognized remote plugin message: Failed to read any lines from plugin's stdout": false,
+	} {
+		if got := errors.Is(startError(errors.New(text), func(line string) string { return line }), ErrVersion); got != want {
+			t.Errorf("%q: is ErrVersion: %v, want %v", text, got, want)
+		}
+	}
+}
 
 func TestProcessStartsAnswersAndStops(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
