@@ -116,6 +116,8 @@ func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	switch p.act.State() {
 	case ports.ActStored:
 		hasEnded = deletedRows == 0
+	case ports.ActEnded:
+		hasEnded = true
 	case ports.ActUncertain:
 		hasEnded, err = tx.NewSelect().Model((*entryRow)(nil)).Where("ae.account_id = ?", owner).Where("ae.id = ?", p.act.Entry.ID).Exists(ctx)
 	}

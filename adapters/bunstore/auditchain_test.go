@@ -126,6 +126,7 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 			t.Fatalf("the entry is %+v, want that of the act, with the outcome %+v", e, *createdOutcome)
 		}
 		must(t, "end again", s.EndAct(ctx, &audit.Outcome{Status: 503}))
+		requireOneMoreEntry(t, s, fixture.owner, entriesBefore)
 	})
 }
 
