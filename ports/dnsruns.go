@@ -54,8 +54,8 @@ type DNSJobs interface {
 	// if a different worker has claimed it.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
 	// RenewJobLease renews the lease of a running job. held is false if the job has a later epoch,
-	// is not Running, or no longer exists. The epoch grows when a worker claims the job, and when
-	// the job is retried or stopped. The caller must then stop working on the job.
+	// is not Running, or no longer exists. The caller must then stop working on the job. The epoch
+	// grows when a worker claims the job, and when the job is retried or stopped.
 	RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
 	// SaveJob stores the job. It keeps the lease only if the job is still Running. It may be
 	// repeated. held is false if the job has a later epoch or no longer exists.

@@ -34,7 +34,7 @@ func TestChangesAreLogged(t *testing.T) {
 			}
 		}
 		if strings.Contains(log.String(), "a-customer") {
-			t.Errorf("the log contains the id of the tenant, want only the kind of the domain:\n%s", log.String())
+			t.Errorf("the log contains the id of the tenant, want only the kind of the fault domain:\n%s", log.String())
 		}
 	})
 }

@@ -277,7 +277,7 @@ func whereEntries(query *bun.SelectQuery, wanted ports.EntryQuery) *bun.SelectQu
 		query = query.Where("ae.action = ?", storedText(wanted.Action))
 	}
 	if len(wanted.Tenants) > 0 {
-		query = whereIn(query, "ae.tenant_guid", tenantKeys(wanted.Tenants)).
+		query = whereIn(query, "ae.tenant_guid", storedGUIDs(wanted.Tenants)).
 			Where("ae.tenant_guid <> ?", ident.Zero)
 	}
 	if !wanted.From.IsZero() {

@@ -72,7 +72,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 		q := db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
 			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
 			Where("mc.integration_id = ?", ident.ParseOrZero(integrationID)).GroupExpr("mc.status")
-		return onlyVisibleMailboxes(ctx, q).Scan(ctx, &rows)
+		return onlyVisibleConnections(ctx, q).Scan(ctx, &rows)
 	})
 	var counts integration.Counts
 	for _, r := range rows {
@@ -213,7 +213,7 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 // Right after the first refresh, PostgreSQL has no statistics about them, and a join would take
 // more than a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
-	visibleCondition, visibleArgs := ofVisibleTenant(ctx, "m")
+	visibleCondition, visibleArgs := visibleTenantCondition(ctx, "m")
 	joinCondition, args = joinCondition+visibleCondition, append(args, visibleArgs...)
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").

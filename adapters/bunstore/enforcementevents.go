@@ -191,7 +191,7 @@ func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q port
 	var rows []eventCountRow
 	guids := []string{ident.Zero}
 	if tenants, limited := ports.VisibleTenants(ctx); limited {
-		guids = tenantKeys(tenants)
+		guids = storedGUIDs(tenants)
 	}
 	if q.Tenant != "" {
 		guids = []string{ident.ParseOrZero(string(q.Tenant))}

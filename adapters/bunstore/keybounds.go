@@ -136,27 +136,27 @@ func isVisible(ctx context.Context, id tenant.GUID) bool {
 // onlyVisible limits a query to rows of visible tenants. column holds the tenant's GUID.
 func onlyVisible(ctx context.Context, q *bun.SelectQuery, column string) *bun.SelectQuery {
 	if tenants, limited := ports.VisibleTenants(ctx); limited {
-		q = q.Where("? IN (?)", bun.Safe(column), bun.List(tenantKeys(tenants)))
+		q = q.Where("? IN (?)", bun.Safe(column), bun.List(storedGUIDs(tenants)))
 	}
 	return q
 }
 
-// ofVisibleTenant returns the SQL condition that a row belongs to a visible tenant, with its
+// visibleTenantCondition returns the SQL condition that a row belongs to a visible tenant, with its
 // argument. rows is the alias of a table with the columns account_id and tenant_id. The condition
 // is empty if all tenants are visible.
-func ofVisibleTenant(ctx context.Context, rows string) (condition string, args []any) {
+func visibleTenantCondition(ctx context.Context, rows string) (condition string, args []any) {
 	tenants, limited := ports.VisibleTenants(ctx)
 	if !limited {
 		return "", nil
 	}
 	return " AND " + rows + ".tenant_id IN (SELECT vt.id FROM tenants AS vt WHERE vt.account_id = " + rows + ".account_id AND vt.guid IN (?))",
-		[]any{bun.List(tenantKeys(tenants))}
+		[]any{bun.List(storedGUIDs(tenants))}
 }
 
-// onlyVisibleMailboxes limits a query to connections of mailboxes of visible tenants. The alias of
-// the connections is mc.
-func onlyVisibleMailboxes(ctx context.Context, q *bun.SelectQuery) *bun.SelectQuery {
-	condition, args := ofVisibleTenant(ctx, "vm")
+// onlyVisibleConnections limits a query to connections of mailboxes of visible tenants. The alias
+// of the connections is mc.
+func onlyVisibleConnections(ctx context.Context, q *bun.SelectQuery) *bun.SelectQuery {
+	condition, args := visibleTenantCondition(ctx, "vm")
 	if condition == "" {
 		return q
 	}
@@ -176,7 +176,7 @@ func checkNoHiddenConnection(ctx context.Context, tx bun.IDB, owner, integration
 	if err != nil {
 		return err
 	}
-	visibleCount, err := onlyVisibleMailboxes(ctx, connections()).Count(ctx)
+	visibleCount, err := onlyVisibleConnections(ctx, connections()).Count(ctx)
 	if err == nil && visibleCount < total {
 		return fault.FromStore(fault.InsufficientScope.WithValues(access.IntegrationsWrite,
 			"the integration has mailboxes of tenants that the API key must not access"))
@@ -184,7 +184,7 @@ func checkNoHiddenConnection(ctx context.Context, tx bun.IDB, owner, integration
 	return err
 }
 
-// tenantKeys returns GUIDs in the form in which they are stored.
-func tenantKeys(tenants []tenant.GUID) []string {
+// storedGUIDs returns GUIDs in the form in which they are stored.
+func storedGUIDs(tenants []tenant.GUID) []string {
 	return convertAll(tenants, func(id tenant.GUID) string { return ident.ParseOrZero(string(id)) })
 }

@@ -17,16 +17,16 @@ import (
 
 // The tags of the document.
 const (
-	tagTenants   = "Tenants"
-	tagDomains   = "Domains"
-	tagDNS       = "DNS"
-	tagMailboxes = "Mailboxes"
-	tagLimits    = "Send limits"
-	tagSending   = "Integrations"
-	tagEvents    = "Events"
-	tagWebhooks  = "Webhooks"
-	tagKeys      = "API keys"
-	tagAudit     = "Audit"
+	tagTenants      = "Tenants"
+	tagDomains      = "Domains"
+	tagDNS          = "DNS"
+	tagMailboxes    = "Mailboxes"
+	tagLimits       = "Send limits"
+	tagIntegrations = "Integrations"
+	tagEvents       = "Events"
+	tagWebhooks     = "Webhooks"
+	tagKeys         = "API keys"
+	tagAudit        = "Audit"
 )
 
 // tags describes the tags, in the order in which the document lists them.
@@ -36,7 +36,7 @@ var tags = []*huma.Tag{
 	{Name: tagDNS, Description: "Read, plan and provision the DNS of a domain."},
 	{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
 	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
-	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
+	{Name: tagIntegrations, Description: "Connect mailboxes to sending platforms."},
 	{Name: tagEvents, Description: "Follow what changes in the account."},
 	{Name: tagWebhooks, Description: "Receive the account's events at an endpoint of your own."},
 	{Name: tagKeys, Description: "Describe the caller, and list, create, rotate and revoke API keys."},
@@ -84,7 +84,7 @@ var parameterDocs = map[string]huma.Param{
 		Example:     exampleIntegrationID,
 	},
 	"session_id": {
-		Description: "The id of the session, from the response that started it.",
+		Description: "The id of the sign-in session, from the response that started it.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleSessionID,
 	},
@@ -130,8 +130,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-webhook-deliveries.after": pageCursor(exampleDeliveryCursor),
 	"list-webhooks.after":           pageCursor(exampleWebhookCursor),
-	"list-webhooks.limit":           pageLimit,
-	"list-webhook-deliveries.limit": pageLimit,
+	"limit":                         pageLimit,
 	"status": {
 		Description: "Only deliveries with this status.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"pending", "delivered", "failed"}},
@@ -142,7 +141,7 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		Example:     true,
 	},
-	"limit": {
+	"list-provisioning-runs.limit": {
 		Description: "The maximum number of entries to list.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultRunLimit, Minimum: pointerTo(1.0), Maximum: pointerTo(float64(maxRunLimit))},
 		Example:     50,
@@ -183,7 +182,6 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     endOfEvents,
 	},
-	"list-events.limit": pageLimit,
 	"wait_seconds": {
 		Description: "How long to wait for an event if there is none yet. At most 5 requests of an account wait at once.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: pointerTo(0.0), Maximum: pointerTo(float64(maxWaitSeconds))},
@@ -199,7 +197,6 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleKeyID,
 	},
-	"list-keys.limit": pageLimit,
 	"list-keys.after": pageCursor(page.Cursor(exampleKeyID).Encode(keyListName)),
 	"list-audit-entries.tenant_id": {
 		Description: "Only entries that concern this tenant, by its GUID.",
@@ -211,7 +208,6 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     "add-domain",
 	},
-	"list-audit-entries.limit": pageLimit,
 	"actor": {
 		Description: "Only entries of this actor: its id, its name, or its type.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
@@ -229,7 +225,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-audit-entries.after": pageCursor(sequenceCursor(auditListName, 4711)),
 	"user_email": {
-		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
+		Description: "The e-mail address of a member of the key's own account. Only the key determines the account.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     "ops@acme.example",
 	},

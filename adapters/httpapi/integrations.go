@@ -59,7 +59,7 @@ func registerIntegrationOperations(api huma.API, service *integrations.Service) 
 
 func registerCreateIntegration(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
+		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagIntegrations},
 		Summary: "Add an integration",
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
 			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
@@ -78,7 +78,7 @@ func registerCreateIntegration(api huma.API, service *integrations.Service) {
 
 func registerListIntegrations(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
-		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagSending},
+		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagIntegrations},
 		Summary:     "List integrations",
 		Description: "Lists the account's integrations with sending platforms, newest first.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationList}.Metadata(),
@@ -94,7 +94,7 @@ func registerListIntegrations(api huma.API, service *integrations.Service) {
 
 func registerGetIntegration(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
-		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
+		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagIntegrations},
 		Summary:     "Get an integration",
 		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
 		Metadata:    guard.OperationRules{Bucket: guard.Reads, Scope: access.IntegrationsRead, AnswerExample: exampleIntegrationDetail, Refuses: specificCodes(fault.IntegrationNotFound)}.Metadata(),
@@ -109,7 +109,7 @@ func registerGetIntegration(api huma.API, service *integrations.Service) {
 
 func registerTestIntegration(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
+		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagIntegrations},
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test or a refresh succeeds.",
@@ -122,7 +122,7 @@ func registerTestIntegration(api huma.API, service *integrations.Service) {
 
 func registerDeleteIntegration(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
+		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagIntegrations},
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay connected until they are removed at the platform.",

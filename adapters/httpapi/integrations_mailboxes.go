@@ -35,7 +35,7 @@ const (
 
 func registerListEligibleMailboxes(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
-		OperationID: "list-integration-mailboxes", Method: http.MethodGet, Path: connectionsPath, Tags: []string{tagSending},
+		OperationID: "list-integration-mailboxes", Method: http.MethodGet, Path: connectionsPath, Tags: []string{tagIntegrations},
 		Summary: "List mailboxes and their connections",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
@@ -53,7 +53,7 @@ func registerListEligibleMailboxes(api huma.API, service *integrations.Service) 
 
 func registerBeginSignIn(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagSending},
+		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagIntegrations},
 		Summary: "Start connecting a mailbox",
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
 			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
@@ -68,7 +68,7 @@ func registerBeginSignIn(api huma.API, service *integrations.Service) {
 
 func registerGetSignIn(api huma.API, service *integrations.Service) {
 	registerConverting(api, huma.Operation{
-		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagSending},
+		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagIntegrations},
 		Summary: "Get the status of a sign-in",
 		Description: "Asks the platform for the status of a session, at most every 3 seconds, however often this operation is called. `connected` means that " +
 			"the account that signed in is the mailbox's own account. An unfinished session is checked once more before it becomes " +
@@ -83,7 +83,7 @@ func registerGetSignIn(api huma.API, service *integrations.Service) {
 
 func registerRefreshMailboxes(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
+		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagIntegrations},
 		Summary: "Refresh the connections",
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after an event that the service did not see: a " +
 			"closed sign-in window, an account that was removed at the platform, a disconnect with an unknown outcome. If the list cannot be read completely, " +
@@ -97,7 +97,7 @@ func registerRefreshMailboxes(api huma.API, service *integrations.Service) {
 
 func registerDisconnectMailbox(api huma.API, service *integrations.Service) {
 	registerWithStoredAnswer(api, huma.Operation{
-		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagSending},
+		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagIntegrations},
 		Summary: "Disconnect a mailbox",
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
 			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +

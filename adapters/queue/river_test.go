@@ -197,8 +197,8 @@ func TestWakingDoesNotDeadlockWithHandlersThatEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	// A server process reports its last deadlocks when it ends, so the test waits until those of
-	// the replicas have ended.
+	// A connection's process in PostgreSQL reports its last deadlocks when the connection is closed,
+	// so the test waits until the connections of the replicas are closed.
 	for deadline := time.Now().Add(hangTimeout); ; <-time.After(10 * time.Millisecond) {
 		var openConnections, deadlocks int
 		if err := admin.QueryRow(t.Context(), `

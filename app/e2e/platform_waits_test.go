@@ -37,19 +37,19 @@ func TestReplicasShareWaits(t *testing.T) {
 	type waitCase struct {
 		name, match    string
 		behaviour      object
-		throttledPath  string        // the path of the host that asks for the wait
-		freePath       string        // the path of a host that asks for no wait, or ""
+		throttledPath  string        // the path prefix of the simulated host that asks for the wait
+		freePath       string        // the path prefix of a simulated host that asks for no wait, or ""
 		tenantOfFirst  accountTenant // the tenant that the first service syncs
 		tenantOfSecond accountTenant // the tenant that the second service syncs
 	}
-	inTenant := func(name, match, throttledPath, freePath string) waitCase {
+	sameTenantCase := func(name, match, throttledPath, freePath string) waitCase {
 		tenant := connect()
 		return waitCase{name, match, nil, throttledPath, freePath, tenant, tenant}
 	}
 	cases := []waitCase{
-		inTenant("login host", "POST /login/", "/login/", ""),
-		inTenant("Graph in a tenant", "GET /graph/", "/graph/", "/exchange/"),
-		inTenant("Exchange in a tenant", "POST /exchange/", "/exchange/", "/graph/"),
+		sameTenantCase("login host", "POST /login/", "/login/", ""),
+		sameTenantCase("Graph in a tenant", "GET /graph/", "/graph/", "/exchange/"),
+		sameTenantCase("Exchange in a tenant", "POST /exchange/", "/exchange/", "/graph/"),
 		{"Graph in all tenants", "GET /graph/", object{"throttle_scope": "Application"}, "/graph/", "/exchange/", connect(), connect()},
 	}
 	must(t, setupService.stop())

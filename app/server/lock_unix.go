@@ -30,7 +30,7 @@ func Lock(path string) (release func() error, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = cli.WithFix(fmt.Errorf("a different process of tenantry uses %s", filepath.Dir(path)),
-			"stop that process, or use a different folder (data_dir; for `tenantry dev` --data); several processes of `tenantry serve` can share PostgreSQL")
+			"stop that process, or use a different database (database_url or data_dir; for `tenantry dev` --data); several processes of `tenantry serve` can share PostgreSQL")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

@@ -65,7 +65,8 @@ func listWhenReady[P any](t *testing.T, list func(context.Context) ([]P, error),
 	}
 }
 
-// oneIsUndescribed reports whether exactly one of the providers is undescribed.
+// oneIsUndescribed reports whether exactly one provider lacks a description because its plugin has
+// not started.
 func oneIsUndescribed(listed []dns.Provider) bool {
 	described := 0
 	for _, provider := range listed {

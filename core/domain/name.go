@@ -20,22 +20,23 @@ const NoName = "invalid"
 // valid name has at most 253 octets. The text that a caller sends can be longer than this form.
 const maxInput = 1024
 
-// hostNameProfile maps and checks names as browsers do: UTS #46 without transitional mappings. It
-// allows only letters, digits and hyphens.
+// hostNameProfile maps names as browsers do: UTS #46 without transitional mappings. It allows only
+// letters, digits and hyphens. Unlike browsers, it also checks lengths, and the hyphens in positions
+// 3 and 4 of a label.
 var hostNameProfile = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckHyphens(true), idna.CheckJoiners(true),
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),
 )
 
 // ParseName returns the canonical form of a domain that a caller wants to add: lower-case A-labels
-// without the final dot. builtin are the suffixes of the names that the mail platform assigns.
-// ParseName fails with invalid_domain or builtin_domain_not_allowed.
-func ParseName(raw string, builtin []string) (string, error) {
+// without the final dot. builtinSuffixes are the suffixes of the names that the mail platform
+// assigns. ParseName fails with invalid_domain or builtin_domain_not_allowed.
+func ParseName(raw string, builtinSuffixes []string) (string, error) {
 	name, ok := canonicalName(raw)
 	if !ok {
 		return "", refuse(fault.InvalidDomain, "the domain is not a host name of two labels or more")
 	}
-	if slices.ContainsFunc(builtin, func(suffix string) bool { return name == suffix || strings.HasSuffix(name, "."+suffix) }) {
+	if slices.ContainsFunc(builtinSuffixes, func(suffix string) bool { return name == suffix || strings.HasSuffix(name, "."+suffix) }) {
 		return "", refuse(fault.BuiltinDomain, "the domain belongs to the mail platform")
 	}
 	// PublicSuffix returns the last label of a name whose top-level domain is not in its list. A

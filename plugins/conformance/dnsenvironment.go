@@ -62,7 +62,7 @@ func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
 
 // Silent returns the plugin with a provider that never answers. The contract suite uses it to check
 // that a cancelled write ends its request.
-func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, requireQuiet func(T)) {
+func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, requested <-chan struct{}, requireQuiet func(T)) {
 	s := newSilentServer()
 	return d.dns(d.process, d.connect(t, d.startSilentServer(t, s))), s.asked, s.requireQuiet
 }
@@ -71,7 +71,7 @@ func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, 
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		// 230 sets exceed a page of most providers. If the plugin reads 230 sets with as many
-		// requests as one set, a page has room for them. The check then reads 1030 sets.
+		// requests as one set, they fit into a page, and the check reads 1030 sets.
 		if d.readManySets(t, 230) == d.readManySets(t, 1) {
 			d.readManySets(t, 1030)
 		}

@@ -110,7 +110,7 @@ const retryInterval = time.Hour
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	pending := pendingProgress("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state
-	if state.customizationRequested.wasRecordedWithin(c.id, state.now(), retryInterval) {
+	if state.customizationRequestedAt.wasRecordedWithin(c.id, state.now(), retryInterval) {
 		return pending, nil
 	}
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
@@ -120,7 +120,7 @@ func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progres
 	if err != nil && !unspecific && !hasKind(err, outcome.NotReady) {
 		return tenant.Progress{}, err
 	}
-	state.customizationRequested.record(c.id, state.now())
+	state.customizationRequestedAt.record(c.id, state.now())
 	config, err := c.probe(ctx)
 	if err != nil {
 		return tenant.Progress{}, err

@@ -92,7 +92,7 @@ func TestBootstrapAcceptsCustomizationRequestedElsewhere(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, client := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000})
 	expectBootstrap(t, client, tenant.BootstrapPending, tenant.StepWait)
-	env.platform.(*platform).state.customizationRequested = &tenantTimes{}
+	env.platform.(*platform).state.customizationRequestedAt = &tenantTimes{}
 	expectBootstrap(t, client, tenant.BootstrapPending, tenant.StepWait)
 	env.Advance(t, 61*time.Second)
 	expectBootstrap(t, env.platform.For(tenantInfo.GUID), tenant.BootstrapReady, tenant.StepNone)

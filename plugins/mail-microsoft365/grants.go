@@ -93,7 +93,7 @@ type servicePrincipal struct {
 //   - NotReady if the directory does not show the service principal yet
 func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	state := c.platform.state
-	if !state.principalsForbidden.wasRecordedWithin(c.id, state.now(), retryInterval) {
+	if !state.principalsForbiddenAt.wasRecordedWithin(c.id, state.now(), retryInterval) {
 		path := graph.StaticPath("/servicePrincipals(appId='" + c.platform.settings.credential.ClientID + "')")
 		sp, err := retryNotFound(ctx, c, func() (servicePrincipal, error) {
 			return graph.Get[servicePrincipal](ctx, c.graph, path, graph.Query("$select", "id,appId"))
@@ -106,7 +106,7 @@ func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 		case graph.Status(err) != http.StatusForbidden:
 			return "", err
 		}
-		state.principalsForbidden.record(c.id, state.now())
+		state.principalsForbiddenAt.record(c.id, state.now())
 	}
 	return c.principalFromToken(ctx, nil)
 }

@@ -18,22 +18,22 @@ import (
 
 // processState is shared by all calls of the process. It contains no client secret or certificate.
 type processState struct {
-	httpClient             *http.Client
-	tokenCache             *login.TokenCache
-	keyCache               *login.KeyCache
-	limiters               *exchange.Limiters
-	customizationRequested *tenantTimes // when customization was last requested
-	principalsForbidden    *tenantTimes // when reading service principals was last refused
-	waits                  *sdk.Waits
-	retry                  call.RetryPolicy
-	now                    func() time.Time
+	httpClient               *http.Client
+	tokenCache               *login.TokenCache
+	keyCache                 *login.KeyCache
+	limiters                 *exchange.Limiters
+	customizationRequestedAt *tenantTimes // when customization was last requested
+	principalsForbiddenAt    *tenantTimes // when reading service principals was last refused
+	waits                    *sdk.Waits
+	retry                    call.RetryPolicy
+	now                      func() time.Time
 }
 
 func newProcessState() *processState {
 	return &processState{
 		httpClient: call.NewHTTPClient(), waits: sdk.NewWaits(nil), retry: call.DefaultRetryPolicy, now: time.Now,
 		tokenCache: &login.TokenCache{Now: time.Now}, keyCache: &login.KeyCache{}, limiters: &exchange.Limiters{},
-		customizationRequested: &tenantTimes{}, principalsForbidden: &tenantTimes{},
+		customizationRequestedAt: &tenantTimes{}, principalsForbiddenAt: &tenantTimes{},
 	}
 }
 

@@ -13,7 +13,7 @@
 //     Before the answer is sent, it writes the audit entry, unless the entry is stored already
 //     (audit.go). If the client has not sent the whole body, it closes the connection after the
 //     answer, with a delay in which the client can read the answer (linger.go). While a request
-//     waits for its client, its connection counts as waiting (clientwait.go).
+//     waits for its client, the service may close its connection (clientwait.go).
 //  5. limitInFlight answers 503 if the process, the request's group or the client's network has
 //     too many requests in flight (inflight.go). A request whose API key was accepted earlier
 //     counts for the key's account instead of its network (acceptedkeys.go).
@@ -133,7 +133,7 @@ func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 }
 
 // steps returns the middleware, outermost first. The package comment says what each step does. The
-// guide about requests describes this order.
+// guide `requests` of package pages describes this order to callers.
 func (g *guard) steps() []step {
 	return []step{
 		g.assignRequestID,

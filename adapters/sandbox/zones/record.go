@@ -61,7 +61,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 		return invalid("a record must not have %q", name)
 	}
 	if err := json.Unmarshal(data, (*plain)(r)); err != nil {
-		return invalid("ttl and priority of a record must be numbers, its other members strings")
+		return invalid("ttl and priority of a record must be whole numbers, its other members strings")
 	}
 	return nil
 }

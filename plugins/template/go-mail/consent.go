@@ -27,7 +27,7 @@ func (p platform) Granted(_ context.Context, query string) (sdk.TenantID, error)
 	case err == nil && q.Get("error") == "denied":
 		return "", sdk.RefusedAs("consent_declined", "denied", "the administrator did not agree")
 	case err != nil || q.Get("state") == "" || !tenantID.MatchString(q.Get("tenant")):
-		return "", sdk.RefusedAs("invalid_request", "callback", "the platform did not send this")
+		return "", sdk.RefusedAs("invalid_request", "callback", "the query of the callback is invalid")
 	}
 	return sdk.TenantID(q.Get("tenant")), nil
 }

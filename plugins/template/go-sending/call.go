@@ -48,7 +48,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// statusError returns the error for the status of an answer, or nil for a success. It drops the
+// statusError returns the error for the status of an answer, or nil for 200. It drops the
 // text of the answer, which may contain customer data. An answer that is not JSON comes from a
 // proxy in front of the platform, and says nothing about the key or the object.
 func statusError(resp *http.Response, isJSON bool) error {

@@ -57,9 +57,9 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return reach, nil
 }
 
-// Account implements sdk.SendingPlatform. The parameter `like` also finds parts of addresses, so
-// Account compares the addresses, page by page. It returns the zero Account for an address that is
-// not connected.
+// Account implements sdk.SendingPlatform. The parameter `like` finds every address that contains the
+// text, so Account compares whole addresses, page by page. It returns the zero Account for an
+// address that has no account.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	for page, hasMore := 0, true; hasMore; page++ {
 		list, err := p.readPage(ctx, url.Values{"like": {address}, "page": {strconv.Itoa(page)}})

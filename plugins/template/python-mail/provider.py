@@ -92,7 +92,7 @@ class Platform:
         if values.get("error") == "denied":
             raise refused_as("consent_declined", "denied", "the administrator did not agree")
         if not values.get("state") or not _TENANT_ID.fullmatch(values.get("tenant", "")):
-            raise refused_as("invalid_request", "callback", "the platform did not send this")
+            raise refused_as("invalid_request", "callback", "the query of the callback is invalid")
         return values["tenant"]
 
     def sign_in_url(self, sign_in):
