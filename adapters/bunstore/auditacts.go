@@ -91,14 +91,18 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// endStoredAct deletes the stored act, and adds the act's entry if the act has an outcome. It adds
-// no entry if the entry is stored already, by RecordLostWrites or by an earlier commit whose result
-// was lost. It adds no entry either if a later attempt has replaced the act.
+// endStoredAct deletes the stored act, and adds the act's entry if the act has an outcome. It does
+// nothing if the act has ended. It adds no entry if the entry is stored already, by RecordLostWrites
+// or by an earlier commit whose result was lost. It adds no entry either if a later attempt has
+// replaced the act.
 //
 // The stored act can belong to a different attempt with the same Idempotency-Key. An attempt that
 // has stored its act, or that has no outcome, deletes only its own act. Any other attempt also
 // deletes the act of an earlier attempt, because one entry stands for both attempts.
 func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
+	if p.act.State() == ports.ActEnded {
+		return nil
+	}
 	owner := accountKey(p.act.Entry.Account)
 	deletion := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
 	if p.outcome == nil || p.act.State() == ports.ActStored {
@@ -116,8 +120,6 @@ func (p *pendingEntries) endStoredAct(ctx context.Context, tx bun.IDB) error {
 	switch p.act.State() {
 	case ports.ActStored:
 		hasEnded = deletedRows == 0
-	case ports.ActEnded:
-		hasEnded = true
 	case ports.ActUncertain:
 		hasEnded, err = tx.NewSelect().Model((*entryRow)(nil)).Where("ae.account_id = ?", owner).Where("ae.id = ?", p.act.Entry.ID).Exists(ctx)
 	}

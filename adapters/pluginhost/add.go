@@ -62,9 +62,9 @@ var ErrOtherKind = errors.New("the catalog has a plugin with this name and a dif
 // it works with this host. Call Add only for files that the operator trusts. If the catalog already
 // has the same entry and the files in the plugin folder are intact, Add changes nothing. Add fails
 // if the file is not a working plugin, or if the catalog is invalid. It also fails if a different
-// plugin of the catalog has the same file name. It fails with ErrOtherKind if the catalog has a
-// plugin with the same name and a different kind. If only files of old versions cannot be deleted,
-// the plugin is in the catalog, and Add returns both the addition and an error.
+// plugin of the catalog, or its first version, has the same file name. It fails with ErrOtherKind
+// if the catalog has a plugin with the same name and a different kind. If only files of old versions
+// cannot be deleted, the plugin is in the catalog, and Add returns both the addition and an error.
 func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, false)
 }
@@ -105,8 +105,8 @@ func install(ctx context.Context, o Options, file string, mustExist bool) (Addit
 	}
 	entry := addition.CatalogEntry
 	for _, other := range entries {
-		if other.Name != entry.Name && other.baseFile() == entry.baseFile() {
-			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, entry.baseFile())
+		if other.Name != entry.Name && (other.File == entry.File || other.baseFile() == entry.baseFile()) {
+			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog also has the file name %s", file, other.Name, entry.File)
 		}
 	}
 	installed := filepath.Join(dir, entry.File)
@@ -208,9 +208,10 @@ func deleteVersions(dir, base string, keep []string, newestKept int) error {
 	return nil
 }
 
-// Remove removes plugins from the catalog of a plugin folder, and deletes the files of all their
-// versions. It returns the removed entries. If one of the plugins is not in the catalog, Remove
-// fails with ErrNotInCatalog and changes nothing.
+// Remove removes plugins from the catalog of a plugin folder, and deletes the files of their
+// versions, except those that were added under a different file name. It returns the removed
+// entries. If one of the plugins is not in the catalog, Remove fails with ErrNotInCatalog and
+// changes nothing.
 func Remove(dir string, names ...string) (removed []CatalogEntry, err error) {
 	unlock, err := lockFolder(dir)
 	if err != nil {

@@ -85,6 +85,6 @@ func (s *Sealer) reload() {
 	// Consecutive reloads with the same error log it once, not for each secret that is sealed.
 	if s.lastError != err.Error() {
 		s.lastError = err.Error()
-		s.Log.Error("the keyset file cannot be read again; the previous keyset stays in use", "error", err)
+		s.Log.Error("the keyset file cannot be used; the previous keyset stays in use", "error", err)
 	}
 }

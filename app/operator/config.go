@@ -108,8 +108,8 @@ func displayValue(field reflect.StructField, value reflect.Value) string {
 	return withoutPasswords(text)
 }
 
-// withoutPasswords returns the value of a setting that should contain no secret. If the value is a
-// URL with a user or a query, it redacts the URL.
+// withoutPasswords returns the value of a setting that should contain no secret. If the value looks
+// like a URL with a user or a query, the result is that of redactURL.
 func withoutPasswords(value string) string {
 	if strings.Contains(value, "://") && strings.ContainsAny(value, "@?") {
 		return redactURL(value)

@@ -21,8 +21,8 @@ const NoName = "invalid"
 const maxInput = 1024
 
 // hostNameProfile maps names as browsers do: UTS #46 without transitional mappings. It allows only
-// letters, digits and hyphens. Unlike browsers, it also checks lengths, and the hyphens in positions
-// 3 and 4 of a label.
+// letters, digits and hyphens. Unlike browsers, it also checks lengths, and refuses hyphens at the
+// ends of a label and in its positions 3 and 4.
 var hostNameProfile = idna.New(
 	idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.CheckHyphens(true), idna.CheckJoiners(true),
 	idna.ValidateLabels(true), idna.StrictDomainName(true), idna.VerifyDNSLength(true),

@@ -30,8 +30,8 @@ const (
 	pluginName = "tenantry"
 )
 
-// ErrVersion is the error of Start if the host and the plugin have no version in common, of our
-// protocol or of go-plugin's own.
+// ErrVersion is the error of Start if the host and the plugin have no common version of our
+// protocol, or of the protocol of go-plugin.
 var ErrVersion = errors.New("the plugin uses a different protocol version")
 
 // handshake is the configuration of go-plugin. The cookie shows a plugin that a host has started
