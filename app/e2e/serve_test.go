@@ -102,7 +102,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, fixture, append(fixture.env(t.TempDir(), ""), "TENANTRY_LISTEN="+takenAddress), cli.ExitRefused, []string{takenAddress, "address already in use", "another address"}, "serve")
 	})
 	t.Run("the data folder is in use", func(t *testing.T) {
-		checkCommandFails(t, fixture, fixture.env(dataDir, ""), cli.ExitRefused, []string{"a different process of tenantry", dataDir, "a different folder"}, "serve")
+		checkCommandFails(t, fixture, fixture.env(dataDir, ""), cli.ExitRefused, []string{"a different process of tenantry", dataDir, "a different database"}, "serve")
 	})
 	t.Run("the database is unreachable", func(t *testing.T) {
 		unreachableURL, dataDir := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
