@@ -61,20 +61,20 @@ func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 		"selector2._domainkey.example.test. A": 1, "selector2._domainkey.example.test. AAAA": 1, "_domainkey.example.test. NS": 1,
 		"autodiscover.example.test. CNAME": 1, "autodiscover.example.test. TXT": 1,
 		"autodiscover.example.test. A": 1, "autodiscover.example.test. AAAA": 1,
-		"nobody.example.test. TXT": 1, "nobody._domainkey.example.test. TXT": 1,
+		"random.example.test. TXT": 1, "random._domainkey.example.test. TXT": 1,
 	}
 	if diff := cmp.Diff(want, askedQuestions(server)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// askedQuestions returns how often a server received each question. In the key of a wildcard probe,
-// the label "nobody" stands for the random label.
+// askedQuestions returns how often a server received each question. It replaces the random label of
+// a wildcard probe by "random".
 func askedQuestions(server *recordServer) map[string]int {
 	counts := map[string]int{}
 	for question, n := range server.counts() {
 		if firstLabel, remainder, _ := strings.Cut(question, "."); strings.HasPrefix(firstLabel, "tenantry-") {
-			question = "nobody." + remainder
+			question = "random." + remainder
 		}
 		counts[question] += n
 	}
@@ -111,7 +111,7 @@ func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 		t.Error("the server was asked nothing, want the questions of a read")
 	}
 	for question := range questions {
-		if strings.HasPrefix(question, "nobody.") {
+		if strings.HasPrefix(question, "random.") {
 			t.Errorf("the server was asked for %s, want no wildcard probe", question)
 		}
 	}

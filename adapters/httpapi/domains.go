@@ -253,8 +253,7 @@ func dkimReportOf(r domains.DKIMReport) dkimReport {
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }
 
-// recordStatusesOf returns the status of each record. A record that was never read has the status
-// "missing".
+// recordStatusesOf returns the status of each record. It is "missing" if the record was never read.
 func recordStatusesOf(s dns.Status) liveStatus {
 	return liveStatus{SPFStatus: orMissing(s.SPF), DKIMStatus: orMissing(s.DKIM), DMARCStatus: orMissing(s.DMARC), MXStatus: orMissing(s.MX)}
 }

@@ -133,8 +133,7 @@ func TestWebhookLifecycle(t *testing.T) {
 	if dropped, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil || dropped == 0 {
 		t.Fatalf("%d events were dropped, want at least one (%v)", dropped, err)
 	}
-	// All events are dropped. A replay from a time is still accepted, a replay from a cursor is
-	// not.
+	// After all events are dropped, a replay is accepted from a time, and refused from a cursor.
 	for _, after := range []string{"2026-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"} {
 		expect(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, "")
 	}

@@ -315,8 +315,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 					t.Logf("the check %v must be ok", checks[unaffectedID])
 				}
 			}()
-			// On a busy machine a response can be too late, and doctor then reports a different
-			// fault.
+			// If a response is too late on a busy machine, doctor reports a different fault.
 			client{t: t}.eventually("doctor reports the fault", func() bool {
 				report, checks = runDoctor(t, fixture.withEnv(tc.changedEnv...))
 				check = checks[tc.id]

@@ -206,14 +206,12 @@ func TestRunAllGivesUpOnALongLease(t *testing.T) {
 // TestPassesRunWhileRunAllWaits checks that other passes of the process do not wait until RunAll
 // has claimed a leased tenant.
 func TestPassesRunWhileRunAllWaits(t *testing.T) {
-	claims := &leasedTenants{}
+	claims := &leasedTenants{claimed: make(chan struct{}, 1)}
 	runner := &enforcement.Runner{Claims: claims, Now: time.Now}
 	ctx, cancel := context.WithCancel(t.Context())
 	runAllEnded, passEnded := make(chan error, 1), make(chan error, 1)
 	go func() { runAllEnded <- errors.Join(runner.RunAll(ctx)) }()
-	for claims.attempts.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-claims.claimed
 	go func() { passEnded <- runner.Run(ctx, "leased", guid) }()
 	select {
 	case err := <-passEnded:
@@ -232,7 +230,8 @@ func TestPassesRunWhileRunAllWaits(t *testing.T) {
 type leasedTenants struct {
 	ports.TenantClaims
 
-	attempts, failed atomic.Int64 // numbers of all claims and of those that failed
+	claimed chan struct{} // receives a value when a tenant is claimed, unless it is full or nil
+	failed  atomic.Int64  // number of claims that failed
 }
 
 func (s *leasedTenants) TenantsDueBy(context.Context, time.Time) ([]ports.DueTenant, error) {
@@ -240,7 +239,10 @@ func (s *leasedTenants) TenantsDueBy(context.Context, time.Time) ([]ports.DueTen
 }
 
 func (s *leasedTenants) ClaimTenant(_ context.Context, owner access.AccountID, _ tenant.GUID, _ time.Duration, _ time.Time) (claim ports.TenantClaim, won bool, err error) {
-	s.attempts.Add(1)
+	select {
+	case s.claimed <- struct{}{}:
+	default:
+	}
 	if owner == "failing" {
 		s.failed.Add(1)
 		err = &outcome.Error{Kind: outcome.Down}

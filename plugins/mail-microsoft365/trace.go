@@ -29,10 +29,10 @@ type traceRow struct {
 
 var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "RecipientAddress", "Status", "ToIP"}
 
-// sent returns the row in the port's type. Refused is true for a message that a rule blocked: such
-// a message must not count. A row does not name the rule, so each failed row without ToIP is taken
-// for a blocked message, because it never reached a different server. If the recipient's server
-// rejected a message, it counts as sent.
+// sent returns the row in the port's type. Refused is true for a message that a rule blocked. Such
+// a message must not count as sent. A row does not name the rule. But a failed row without ToIP
+// never reached a different server, so its message counts as blocked. A message that the
+// recipient's server rejected counts as sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
@@ -134,8 +134,8 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 }
 
 // next returns the position of the page after these rows. hasMore is false after the last page. The
-// platform adds a warning to a truncated answer, but a warning can also have a different reason. The
-// next page then contains only the last row again, and next returns false for hasMore.
+// platform adds a warning to a truncated answer, but a warning can also have a different reason.
+// The next page then contains only the last row again, and next returns false for hasMore.
 func (p tracePosition) next(rows []traceRow, mayHaveMore bool) (next tracePosition, hasMore bool, err error) {
 	if !mayHaveMore || len(rows) == 0 {
 		return tracePosition{}, false, nil

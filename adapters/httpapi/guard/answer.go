@@ -170,8 +170,7 @@ func (a *answer) WriteString(s string) (int, error) {
 // len returns the size of the body in bytes.
 func (a *answer) len() int { return a.body.Len() + len(a.file) }
 
-// errPanicked is the error of a stream whose operation panicked. The panic has a log line of its
-// own.
+// errPanicked is the error of a stream whose operation panicked. The panic is logged separately.
 var errPanicked = errors.New("the operation panicked")
 
 var errClientGone = errors.New("the client does not receive the rest of the answer")

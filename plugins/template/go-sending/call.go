@@ -48,9 +48,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	return nil
 }
 
-// statusError returns the error for the status of an answer, or nil for 200. It drops the
-// text of the answer, which may contain customer data. An answer that is not JSON comes from a
-// proxy in front of the platform, and says nothing about the key or the object.
+// statusError returns the error for the status of an answer, or nil for 200. It drops the text of
+// the answer, which may contain customer data. An answer that is not JSON comes from a proxy in
+// front of the platform, and says nothing about the key or the object.
 func statusError(resp *http.Response, isJSON bool) error {
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return err // for 408, 429, and 500 or above

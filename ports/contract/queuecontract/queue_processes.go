@@ -80,8 +80,8 @@ func QueueProcess(ctx context.Context, dir string, worker ports.Worker) error {
 	return worker.Stop(stopCtx)
 }
 
-// handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, a
-// process with the first claim of a job saves nothing. On a slow machine, it may claim the job
+// handle claims a job, works for 50 ms and saves the result. While the file "hold" exists, the
+// process that has claimed a job first saves nothing. On a slow machine, it may claim the job
 // again.
 func (l *jobLog) handle(dir, id string, hasFirstClaim *atomic.Bool) error {
 	epoch, ok, err := l.Take(id)

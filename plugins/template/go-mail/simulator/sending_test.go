@@ -22,8 +22,7 @@ func TestNegativePageSizeIsRefused(t *testing.T) {
 	}
 }
 
-// TestCursorAfterTheLastRowGetsAnEmptyPage reads pages of a trace with two rows. A page has one
-// row.
+// TestCursorAfterTheLastRowGetsAnEmptyPage reads a trace with two rows, in pages of one row.
 func TestCursorAfterTheLastRowGetsAnEmptyPage(t *testing.T) {
 	now := time.Now()
 	customer := &tenant{Behaviour: behaviour{TracePageSize: 1}}
