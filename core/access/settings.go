@@ -4,8 +4,10 @@ package access
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -47,14 +49,37 @@ func (s Settings) Normalized() (Settings, error) {
 	var hosts []string
 	for _, host := range s.ReturnHosts {
 		host = strings.ToLower(strings.TrimSpace(host))
-		if u, err := url.Parse("https://" + host); err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.Contains(host, ",") {
-			return Settings{}, fault.InvalidRequest.With("a return host must be a host name, optionally with a port, and not a URL")
+		if !isHostAndPort(host) {
+			return Settings{}, fault.InvalidRequest.With("a return host must be a host name or an IP address, optionally with a port, and not a URL")
 		}
 		hosts = append(hosts, host)
 	}
 	slices.Sort(hosts)
 	s.ReturnHosts = slices.Compact(hosts)
 	return s, nil
+}
+
+// isHostAndPort reports whether text is the host of a URL, optionally with a port. The host is a
+// host name, an IPv4 address, or an IPv6 address in brackets.
+func isHostAndPort(text string) bool {
+	u, err := url.Parse("https://" + text)
+	if err != nil || u.Host != text || strings.HasSuffix(text, ":") {
+		return false
+	}
+	if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
+		return false
+	}
+	if strings.HasPrefix(text, "[") {
+		_, err := netip.ParseAddr(u.Hostname())
+		return err == nil
+	}
+	for label := range strings.SplitSeq(u.Hostname(), ".") {
+		isOther := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }
+		if label == "" || strings.ContainsFunc(label, isOther) {
+			return false
+		}
+	}
+	return true
 }
 
 func isSupportURL(text string) bool {

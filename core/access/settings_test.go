@@ -14,9 +14,9 @@ import (
 
 func TestSettingsAreNormalizedOrRefused(t *testing.T) {
 	got, err := access.Settings{
-		DisplayName: "  Acme Mail ", SupportURL: "mailto:help@acme.example", ReturnHosts: []string{"App.Acme.example", "acme.example:8443", "app.acme.example"},
+		DisplayName: "  Acme Mail ", SupportURL: "mailto:help@acme.example", ReturnHosts: []string{"App.Acme.example", "acme.example:8443", "app.acme.example", "bücher.example", "[2001:db8::1]:8443", "192.0.2.1"},
 	}.Normalized()
-	if err != nil || got.DisplayName != "Acme Mail" || !slices.Equal(got.ReturnHosts, []string{"acme.example:8443", "app.acme.example"}) {
+	if err != nil || got.DisplayName != "Acme Mail" || !slices.Equal(got.ReturnHosts, []string{"192.0.2.1", "[2001:db8::1]:8443", "acme.example:8443", "app.acme.example", "bücher.example"}) {
 		t.Errorf("got %+v, %v; want the trimmed name, and sorted hosts in lower case", got, err)
 	}
 	if _, err := (access.Settings{}).Normalized(); err != nil {
@@ -37,6 +37,12 @@ func TestSettingsAreNormalizedOrRefused(t *testing.T) {
 		"two hosts in one":                     {ReturnHosts: []string{"a.example,b.example"}},
 		"empty host":                           {ReturnHosts: []string{""}},
 		"only a port":                          {ReturnHosts: []string{":8443"}},
+		"host with an empty port":              {ReturnHosts: []string{"acme.example:"}},
+		"port 0":                               {ReturnHosts: []string{"acme.example:0"}},
+		"port 65536":                           {ReturnHosts: []string{"acme.example:65536"}},
+		"host with a wildcard":                 {ReturnHosts: []string{"*.acme.example"}},
+		"host with an empty label":             {ReturnHosts: []string{"acme..example"}},
+		"no IPv6 address in brackets":          {ReturnHosts: []string{"[acme.example]"}},
 		"21 hosts":                             {ReturnHosts: slices.Repeat([]string{"a.example"}, 21)},
 	} {
 		if _, err := settings.Normalized(); !errors.Is(err, fault.InvalidRequest) {
