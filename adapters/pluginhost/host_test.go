@@ -68,7 +68,9 @@ func TestReplicasShareTheWaitsOfAPlugin(t *testing.T) {
 
 func TestEnvironmentIsTheAllowList(t *testing.T) {
 	allowed := []string{
+		"OTEL_BSP_SCHEDULE_DELAY=1000", "OTEL_EXPORTER_OTLP_CERTIFICATE=/etc/collector.pem",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+		"OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test",
 		"OTEL_TRACES_EXPORTER=none", "OTEL_TRACES_SAMPLER=always_off", "OTEL_TRACES_SAMPLER_ARG=1",
 		"SSL_CERT_FILE=/etc/ca.pem", "TZ=UTC",
 	}
@@ -77,7 +79,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 		Env: append([]string{
 			"TENANTRY_DATABASE_URL=postgres://u:" + token + "@db/x", "PATH=/bin", "HOME=/root",
 			"OTEL_EXPORTER_OTLP_HEADERS=authorization=" + token, "OTEL_SERVICE_NAME=tenantry",
-			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://user:" + token + "@collector",
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://user:" + token + "@collector", "OTEL_EXPORTER_OTLP_CLIENT_KEY=/etc/key.pem",
 		}, allowed...),
 	})
 	environment, err := tenantOf(host, "puppet", "").Domains(t.Context()) // puppet returns each variable as a domain

@@ -13,8 +13,8 @@ import (
 )
 
 // TestProtocolPageHasTheNumbersOfTheHost checks that docs/plugin-protocol.md states the defaults of
-// the supervision and the limits of messages and output. Authors who do not write Go have only this
-// page.
+// the supervision, the limits of messages and output, and the variables that a plugin may receive.
+// Authors who do not write Go have only this page.
 func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 	text, err := os.ReadFile("../../docs/plugin-protocol.md")
 	if err != nil {
@@ -31,6 +31,11 @@ func TestProtocolPageHasTheNumbersOfTheHost(t *testing.T) {
 	seconds := func(duration time.Duration) int { return int(duration / time.Second) }
 	if policy.Cooldown != time.Minute {
 		t.Errorf("the page says `one start a minute`, and the host waits %s", policy.Cooldown)
+	}
+	for _, variable := range allowedVariables {
+		if !strings.Contains(page, "`"+variable+"`") {
+			t.Errorf("the page does not name the variable %s", variable)
+		}
 	}
 	for _, want := range []string{
 		fmt.Sprintf("The process has %d seconds from its start to the answer of `Check`", seconds(policy.StartTimeout)),

@@ -63,10 +63,11 @@ func tracesEnv(setting string) string {
 
 func telemetryResource(d Description) *resource.Resource {
 	r, err := resource.New(context.Background(),
+		resource.WithFromEnv(), // first, so that the plugin's name and version replace values of the operator
 		resource.WithAttributes(
 			attribute.String("service.name", "tenantry-plugin-"+d.Name),
 			attribute.String("service.version", d.Version)),
-		resource.WithFromEnv(), resource.WithTelemetrySDK())
+		resource.WithTelemetrySDK())
 	if err != nil {
 		return resource.Default()
 	}
