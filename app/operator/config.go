@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -197,10 +198,18 @@ func describePlugins(ctx context.Context, c settings.Config) (descriptions map[s
 		return nil, nil
 	}
 	defer host.Close()
+	plugins := host.Status()
+	described := make([]wire.Description, len(plugins))
+	errs := make([]error, len(plugins))
+	var starts panics.Group // the plugins start in parallel
+	for i, plugin := range plugins {
+		starts.Go(func() { described[i], errs[i] = host.Describe(ctx, plugin.Name) })
+	}
+	starts.Wait()
 	descriptions = map[string]wire.Description{}
-	for _, plugin := range host.Status() {
-		if description, err := host.Describe(ctx, plugin.Name); err == nil {
-			descriptions[plugin.Name] = description
+	for i, plugin := range plugins {
+		if errs[i] == nil {
+			descriptions[plugin.Name] = described[i]
 		} else {
 			undescribed = append(undescribed, plugin.Name)
 		}
