@@ -160,9 +160,10 @@ func page[T any](r *http.Request, list []T, defaultSize, maxSize int) ([]T, *res
 			*into = n
 		}
 	}
-	start := min((number-1)*size, len(list))
+	totalPages := (len(list) + size - 1) / size
+	start := min((min(number, totalPages+1)-1)*size, len(list)) // the product of a huge number would overflow
 	onPage := append([]T{}, list[start:min(start+size, len(list))]...)
-	return onPage, &resultInfo{Page: number, PerPage: size, Count: len(onPage), TotalCount: len(list), TotalPages: (len(list) + size - 1) / size}, true
+	return onPage, &resultInfo{Page: number, PerPage: size, Count: len(onPage), TotalCount: len(list), TotalPages: totalPages}, true
 }
 
 // decode decodes JSON and reports whether it was valid and had no unknown members.

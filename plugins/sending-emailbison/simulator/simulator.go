@@ -200,7 +200,7 @@ func pageOf[T any](req *request, items []T, size int) simulate.Answer {
 		number = 1 // Laravel treats an invalid number as 1
 	}
 	lastPage := max(1, (len(items)+size-1)/size)
-	start := min((number-1)*size, len(items))
+	start := min((min(number, lastPage+1)-1)*size, len(items)) // the product of a huge number would overflow
 	entries := simulate.Slice(items, start, size)
 	link := func(n int) any {
 		if n < 1 || n > lastPage {

@@ -162,7 +162,7 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 	for i := range 16 {
 		sim.control("PUT", "/accounts/user"+strconv.Itoa(i)+"@a.example", map[string]any{"status": "Not connected"})
 	}
-	for query, want := range map[string]int{"": 15, "?page=2": 1, "?page=3": 0, "?per_page=100": 15, "?search=USER1": 7, "?page=x": 15} {
+	for query, want := range map[string]int{"": 15, "?page=2": 1, "?page=3": 0, "?page=9223372036854775807": 0, "?per_page=100": 15, "?search=USER1": 7, "?page=x": 15} {
 		_, h, doc := sim.call("GET", "/api/sender-emails"+query, nil)
 		meta := doc["meta"].(map[string]any)
 		if len(doc["data"].([]any)) != want || meta["per_page"] != 15.0 || h.Get("X-RateLimit-Limit") != "3000" {
