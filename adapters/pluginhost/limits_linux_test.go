@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -151,36 +152,17 @@ func TestEndlessDescriptionIsRefused(t *testing.T) {
 	}
 }
 
-// testUser is the id of a user that has no other process.
-const testUser = 61_234
+// The ids of users that have no other process.
+const testUser, containerUser = 61_234, 61_235
 
 // TestPluginThatForksReachesItsLimit runs a host as a user that is not root, because the kernel
 // does not limit root. The plugin starts processes until it fails. The host, which has the same
 // user, can still start the plugin `bystander`. All processes end when the host stops.
 func TestPluginThatForksReachesItsLimit(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can start a process of another user")
+	if wire.InPIDNamespace() {
+		t.Skip("in a container, the processes of plugins are not limited")
 	}
-	dir := pluginDir(t, "forks:puppet", "bystander:puppet")
-	shared := shareWithEveryone(t, dir, testserver.Program(t, "testdata/host"))
-	hostCommand := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "bystander")
-	hostCommand.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
-	hostCommand.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
-	logged := &logBuffer{}
-	hostCommand.Stderr = logged
-	stdout, err := hostCommand.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := hostCommand.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, pid := range processesOf(t, testUser) { // none if the test succeeds
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-	})
-	lines := bufio.NewScanner(stdout)
+	hostCommand, lines, logged := startHost(t, testUser, false, "forks=fork", "bystander")
 	var printed []int
 	for len(printed) < 2 && lines.Scan() {
 		number, err := strconv.Atoi(lines.Text())
@@ -205,6 +187,81 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	for _, pid := range processesOf(t, testUser) {
 		waitForExit(t, pid, testTimeout)
 	}
+}
+
+// TestProcessesAreNotLimitedInAContainer runs a host in a PID namespace of its own. The plugin has
+// the limit of processes that this test has.
+func TestProcessesAreNotLimitedInAContainer(t *testing.T) {
+	_, lines, _ := startHost(t, containerUser, true, "bystander")
+	if !lines.Scan() {
+		t.Fatal("the host ended before the plugin answered")
+	}
+	running := processesOf(t, containerUser)
+	if len(running) != 2 {
+		t.Fatalf("the user has the processes %v, want the host and the plugin; the host printed %q", running, lines.Text())
+	}
+	want := processLimit(t, os.Getpid())
+	for _, pid := range running {
+		if limit := processLimit(t, pid); limit != want {
+			t.Errorf("process %d has the limit %q, want %q", pid, limit, want)
+		}
+	}
+}
+
+// processLimit returns the line of /proc/PID/limits that has the limit of processes.
+func processLimit(t *testing.T, pid int) string {
+	t.Helper()
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(limits), "\nMax processes")
+	line, _, found := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatalf("no limit of processes in\n%s", limits)
+	}
+	return line
+}
+
+// startHost starts testdata/host as a user, with the plugins `forks` and `bystander`. With
+// ownNamespace, the host is in a PID namespace of its own and has its own /proc, as in a container.
+// startHost returns the command, the lines that it prints, and its log.
+func startHost(t *testing.T, user uint32, ownNamespace bool, arguments ...string) (*exec.Cmd, *bufio.Scanner, *logBuffer) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	dir := pluginDir(t, "forks:puppet", "bystander:puppet")
+	shared := shareWithEveryone(t, dir, testserver.Program(t, "testdata/host"))
+	program := append([]string{filepath.Join(shared, "host"), filepath.Join(shared, "plugins")}, arguments...)
+	attributes := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	if ownNamespace {
+		unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
+		if output, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+			t.Skipf("this machine permits no PID namespace: %v: %s", err, output)
+		}
+		asUser := []string{"--setuid", fmt.Sprint(user), "--setgid", fmt.Sprint(user), "--"}
+		program, attributes = slices.Concat(unshare, asUser, program), nil
+	}
+	cmd := exec.Command(program[0], program[1:]...)
+	cmd.SysProcAttr = attributes
+	cmd.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
+	logged := &logBuffer{}
+	cmd.Stderr = logged
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range processesOf(t, user) {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		_ = cmd.Wait() // an error if the test has called it
+	})
+	return cmd, bufio.NewScanner(stdout), logged
 }
 
 // processesOf returns the ids of the processes of a user.

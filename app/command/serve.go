@@ -65,13 +65,14 @@ func migrateCommand() *cobra.Command {
 				return err
 			}
 			applied, err := wiring.MigrateNow(cmd.Context(), c, slog.New(slog.DiscardHandler))
-			if err != nil {
-				return err
-			}
+			var recordErr error
 			if len(applied) > 0 {
-				err = wiring.RecordAction(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
+				recordErr = wiring.RecordAction(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
 			}
-			return errors.Join(err, cli.Show(cmd, migrationRow{"migrated", append([]string{}, applied...)}))
+			if err != nil {
+				return errors.Join(err, recordErr)
+			}
+			return errors.Join(recordErr, cli.Show(cmd, migrationRow{"migrated", append([]string{}, applied...)}))
 		},
 	}
 	settings.Config{}.AddFlags(cmd.Flags())

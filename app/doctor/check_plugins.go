@@ -37,7 +37,7 @@ func (e *examination) checkPlugins(context.Context) finding {
 	if err := wiring.CheckMailPlatform(host, e.config.MailPlatform, dir); err != nil {
 		return failedFinding(cli.FixOf(err), "%s", err)
 	}
-	return okFinding("%s: each is unchanged since it was added, and starts; each process is limited: %s; %s",
+	return okFinding("%s: each is unchanged since it was added, and starts; limits of each process: %s; %s",
 		strings.Join(running, ", "), limitsInForce(host), e.allowedHosts(host))
 }
 

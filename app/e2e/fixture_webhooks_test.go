@@ -238,9 +238,9 @@ func (c caller) deliveryOf(path, eventID string) object {
 }
 
 // waitDelivery waits until the delivery of an event has this status and number of answered
-// attempts. An attempt that timed out can take the place of an answered attempt of a failed
-// delivery. If a try after the first timed out, waitDelivery moves the sandbox's clock to the next
-// try. Attempts without an answer for other reasons fail the test.
+// attempts. If status is failed, attempts that timed out count too, because they also use up the
+// tries of the delivery. If a try after the first timed out, waitDelivery moves the sandbox's clock
+// to the next try. Attempts without an answer for other reasons fail the test.
 func (c caller) waitDelivery(path, eventID, status string, answered int) (found object) {
 	c.t.Helper()
 	movedAfter := 0 // the number of attempts after which the clock was last moved

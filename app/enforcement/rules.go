@@ -65,10 +65,11 @@ func (a *applier) applyRules(ctx context.Context) (err error) {
 }
 
 // scopesWithRules returns the scopes that may have a managed rule. It lists the tenant's rules if
-// the store has a scope with a rule, or if no pass has stored a mark yet. A listed rule of an
-// unknown scope is an orphan: it remains from an earlier connection of the tenant, or was created
-// while its policy was being deleted. scopesWithRules stores orphan rules before it returns their
-// scopes. Later passes then know the scope even if this pass fails to empty the rule.
+// the store has a scope with a rule, or if TenantClaim.Mark is zero: before the first pass, and
+// after a change of the time zone. A listed rule of an unknown scope is an orphan: it remains from
+// an earlier connection of the tenant, or was created while its policy was being deleted.
+// scopesWithRules stores orphan rules before it returns their scopes. Later passes then know the
+// scope even if this pass fails to empty the rule.
 func (p *pass) scopesWithRules(ctx context.Context) (scopes []string, err error) {
 	scopes, err = p.Policies.ScopesWithRules(ctx, p.Account, p.Tenant)
 	if err != nil || len(scopes) == 0 && !p.Mark.IsZero() {

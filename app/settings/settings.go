@@ -56,7 +56,7 @@ type Config struct {
 	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; unless set, the folder plugins in the folder of the binary"`
 
 	PluginMemoryMiB int `koanf:"plugin_memory_mib" default:"1024" help:"how many MiB of memory each process of a plugin may use; 0 sets no limit. A process that needs more ends, and the next call starts the plugin again"`
-	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads a plugin may start. Linux counts all processes of the service's user: the limit is this number plus those that exist when the plugin starts. 0 sets no limit. Linux does not enforce the limit for root"`
+	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads a plugin may start. Linux counts all processes of the service's user: the limit is this number plus those that exist when the plugin starts. 0 sets no limit. Linux does not enforce the limit for root. In a container no limit is set, because Linux would also count the processes that other containers run with the same user id"`
 	PluginOpenFiles int `koanf:"plugin_open_files" default:"1024" help:"how many files and connections each process of a plugin may have open; 0 sets no limit"`
 
 	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys: 1 to 64 letters, digits and characters of ._~+/=:@-"`

@@ -47,10 +47,10 @@ func isEmptySection(key string, value any) bool {
 	return name == providersSetting && !strings.Contains(id, ".") && (value == nil || isMap && len(section) == 0)
 }
 
-// These variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables lists names
-// without the prefix: variables that the sandbox writes for shells, and variables that control
-// tests. serviceLink and servicePort match variables that Kubernetes sets in containers if the name
-// of a Kubernetes service is tenantry or begins with tenantry.
+// These environment variables begin with TENANTRY_ and are not settings. sandboxAndTestVariables
+// lists names without the prefix: variables that the sandbox writes for shells, and variables that
+// control tests. serviceLink and servicePort match variables that Kubernetes sets in containers if
+// the name of a Kubernetes service is tenantry or begins with tenantry.
 var (
 	sandboxAndTestVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink             = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
@@ -110,7 +110,7 @@ func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	}
 }
 
-// keyOf returns the name in lower case and without the prefix of variables.
+// keyOf returns the name of an environment variable in lower case, without the prefix TENANTRY_.
 func keyOf(variable string) string {
 	return strings.ToLower(strings.TrimPrefix(variable, variablePrefix))
 }

@@ -106,7 +106,7 @@ func DatabaseError(err error) error {
 }
 
 // MigrateNow migrates the store's tables and the queue's tables. It returns the names of the
-// migrations that it applied.
+// migrations that it applied, also if it then fails.
 func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]string, error) {
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Log: log})
 	if err != nil {
@@ -118,9 +118,9 @@ func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]str
 		queueMigrations, err = MigrateQueue(ctx, c)
 	}
 	if err != nil {
-		return nil, errors.Join(DatabaseError(fmt.Errorf("migrate: %w", err)), store.Close())
+		err = DatabaseError(fmt.Errorf("migrate: %w", err))
 	}
-	return append(storeMigrations, queueMigrations...), store.Close()
+	return append(storeMigrations, queueMigrations...), errors.Join(err, store.Close())
 }
 
 // openHost opens the plugin folder. Each plugin starts on its first call.
@@ -156,13 +156,14 @@ func CatalogFix(dir string, err error) string {
 // RecordAction writes an audit event about an action that was not recorded in a transaction, for
 // example the addition of a plugin. It does nothing when the embedded database does not exist, or
 // when the database has no audit table yet. details must not contain secrets. If the event cannot
-// be written, the error says that the action was done but not recorded. A command calls
-// RecordAction before it prints its result, because printing can fail.
+// be written, the error says that the action was done but not recorded. RecordAction also works
+// after ctx was cancelled, because the action is done. A command calls RecordAction before it
+// prints its result, because printing can fail.
 func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if RequireDatabase(c) != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseOpenTimeout)
 	defer cancel()
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
 	if err != nil {

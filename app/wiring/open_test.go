@@ -52,6 +52,12 @@ func TestRecordActionDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	if err != nil || len(events) != 1 || events[0].Operator != "ann@host" || events[0].Action != audit.AddPlugin || events[0].Details["name"] != "microsoft365" {
 		t.Fatalf("got %+v, %v, want one event of the addition by ann@host", events, err)
 	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, RecordAction(cancelled, config, audit.AddPlugin, nil))
+	if events, err = store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 9}); err != nil || len(events) != 2 {
+		t.Fatalf("got %+v, %v, want a second event after the command was cancelled", events, err)
+	}
 	config.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
 	checkPrintedError(t, RecordAction(t.Context(), config, audit.Backup, nil), cli.ExitExternal,
 		"the action backup is done, but could not be recorded: the server does not answer at 127.0.0.1:1", "do not repeat the action")

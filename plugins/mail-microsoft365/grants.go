@@ -130,8 +130,8 @@ type appRoleAssignment struct {
 }
 
 // appRoleMissing reports whether the application is known to lack the app role
-// Exchange.ManageAsApp. If the tenant does not let tenantry read the role assignments, it searches
-// for the role in the access token for Exchange.
+// Exchange.ManageAsApp. If the tenant does not let tenantry read the app role assignments, it
+// searches for the role in the access token for Exchange.
 func (c *tenantClient) appRoleMissing(ctx context.Context, principal string) (bool, error) {
 	if principal == "" {
 		return false, nil

@@ -5,6 +5,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -18,10 +19,22 @@ type Limits struct {
 	Memory uint64
 	// Processes limits the processes and threads of the host's user. Once the user has added this
 	// many since the start of the plugin, the plugin can start no others. The kernel does not
-	// enforce this limit for root.
+	// enforce this limit for root. In a container, it is not in force (see InPIDNamespace).
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
+}
+
+// initialPIDNamespace is what /proc/self/ns/pid links to outside containers: PROC_PID_INIT_INO in
+// include/linux/proc_ns.h of the kernel.
+const initialPIDNamespace = "pid:[4026531836]"
+
+// InPIDNamespace reports whether this process is in a PID namespace of a container. There, /proc
+// does not show the processes of other containers. If they have the same user id, the kernel counts
+// them as processes of the same user.
+func InPIDNamespace() bool {
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && namespace != initialPIDNamespace
 }
 
 // Usage says how much of a limit is used.

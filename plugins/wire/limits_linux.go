@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closeFilesOnExec marks all open files of the host, except the standard streams, so that a new
-// process does not inherit them. Go marks the files that it opens, but the host can itself have
-// inherited open files. On kernels before 5.11, closeFilesOnExec has no effect.
+// closeFilesOnExec marks all open files of this process, the plugin host, except the standard
+// streams, so that a new process does not inherit them. Go marks the files that it opens, but the
+// host can itself have inherited open files. On kernels before 5.11, closeFilesOnExec has no effect.
 func closeFilesOnExec() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// apply limits a process that has just started, and returns the limits in force. The limits also
-// apply to the processes that this process starts later. A limit that the kernel refuses is not in
-// force.
+// apply limits a process that has just started, and returns the limits in force: 0 for a limit that
+// is not in force, for example because the kernel refuses it. The limits also apply to the
+// processes that this process starts later.
 //
 // RLIMIT_DATA limits the memory. RLIMIT_AS is not suitable, because the runtimes of Go and
 // JavaScript reserve many more addresses than they use.
@@ -32,7 +32,7 @@ func (l Limits) apply(pid int) Limits {
 		Memory:    setLimit(pid, unix.RLIMIT_DATA, l.Memory),
 		OpenFiles: setLimit(pid, unix.RLIMIT_NOFILE, l.OpenFiles),
 	}
-	if l.Processes > 0 && os.Geteuid() != 0 {
+	if l.Processes > 0 && os.Geteuid() != 0 && !InPIDNamespace() {
 		if running, err := tasksOfUser(); err == nil {
 			granted := setLimit(pid, unix.RLIMIT_NPROC, running+l.Processes)
 			inForce.Processes = granted - min(granted, running) // less than l.Processes if the hard limit is low
@@ -74,7 +74,8 @@ func (p *Process) AlmostReached() []Usage {
 	return slices.DeleteFunc(usages, func(u Usage) bool { return !u.isAlmostReached() })
 }
 
-// tasksOfUser returns the number of processes and threads of the host's user.
+// tasksOfUser returns the number of processes and threads of the host's user. In a PID namespace it
+// would not return those of other namespaces.
 func tasksOfUser() (uint64, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {

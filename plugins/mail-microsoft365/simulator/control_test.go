@@ -202,7 +202,7 @@ func TestReadyDescribesSimulator(t *testing.T) {
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
 	for _, tc := range []struct {
 		scope, wantHeader string   // wantHeader is a prefix of the header x-ms-throttle-scope
-		want              []string // the violations of unthrottled and of throttled
+		want              []string // the violations by the read of the other tenant, and of the tenant that got the Retry-After
 	}{
 		{"", "Tenant_Application/Read/", []string{"", simulate.IgnoredRetryAfter}},
 		{"Tenant", "Tenant/Read/", []string{"", simulate.IgnoredRetryAfter}},
