@@ -124,9 +124,9 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 // service_unavailable (see ports.Stopped).
 //
 // A write never tests a half-open circuit, because its outcome could stay unknown if the provider
-// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If the
-// read is not sent, for example because a budget is exceeded or the plugin has no process, the
-// write fails with the error of the read.
+// still fails. Instead, the interceptor first sends the read that wire.Call.Probe returns. If a
+// budget, a wait or a missing process prevents the read, the write fails with the error of the
+// read. After any other read without an answer, the write fails with outcome.Down.
 func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
 		circuitDomain, budgetDomain := domainsOf(ctx, call)

@@ -47,7 +47,7 @@ func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 	}
 }
 
-// TestReadAsksOnlyTheListedQuestions checks the number of questions to one of two servers.
+// TestReadAsksOnlyTheListedQuestions checks which questions one of two servers gets, and how often.
 func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 	env := newFixture(t, delegation)
 	server := newServer(t, standardZone)
@@ -99,7 +99,7 @@ func TestFreshDomainNeedsEightQuestions(t *testing.T) {
 }
 
 // TestNoWildcardProbeAfterAMissingName checks that the reader sends no wildcard probe if one of the
-// names does not exist. A name that does not exist proves that no wildcard covers it.
+// names that it asks for does not exist. Such a name proves that no wildcard covers it.
 func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 	env := newFixture(t, delegation)
 	server := newServer(t, emptyZone+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
@@ -117,8 +117,8 @@ func TestNoWildcardProbeAfterAMissingName(t *testing.T) {
 	}
 }
 
-// TestAddressesOfFailedServersAreNotCached checks that the next read finds a server that moved to a
-// new address after it did not answer.
+// TestAddressesOfFailedServersAreNotCached checks a server that does not answer a read and then
+// gets a new address. The next read asks the new address.
 func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 	// The server names are outside the zone, so that no glue is used.
 	renameServers := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")

@@ -32,7 +32,7 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 // TestRecursiveReadAsksOnlyResolvers checks that a Reader with Options.Recursive reads all records
 // from the resolvers. Its reads are not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
-	env := newFixture(t, standardZone)
+	env := newFixture(t, standardZone+"ns1.example.test. 300 IN A 127.0.0.2\nns2.example.test. 300 IN A 127.0.0.3\n")
 	env.resolver.setChange(func(msg, _ *wire.Msg) { msg.Authoritative, msg.RecursionAvailable = false, true })
 	nameServer := newServer(t, standardZone)
 	env.startServer("127.0.0.2", nameServer)

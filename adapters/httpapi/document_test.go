@@ -120,8 +120,8 @@ func TestDocumentExamplesMatchTheirSchemas(t *testing.T) {
 	}
 }
 
-// visitObjects calls visit with each object of the document outside of examples, and its JSON
-// pointer.
+// visitObjects calls visit with each object of the document, and its JSON pointer. It skips members
+// with the names example and value, because they contain examples.
 func visitObjects(node any, pointer string, visit func(pointer string, node map[string]any)) {
 	switch n := node.(type) {
 	case map[string]any:

@@ -58,10 +58,9 @@ type history struct {
 	log             []string // the operations so far, for the failure message
 	clearFaults     []func()
 	timeZoneChanges int
-	counts          map[string]int // the latest count, by time zone, mailbox and day
+	counts          map[string]int // the latest count, by number of changes of the time zone, mailbox and day
 	pausing         bool           // a paused pass is in progress
 	deleted         bool           // the tenant is deleted
-	latestClock     time.Time      // the latest time that the service's clock showed
 }
 
 func newHistory(t *testing.T, store *bunstore.Store, seed int) *history {
@@ -116,7 +115,7 @@ func (h *history) sendMail(t *testing.T) {
 	accepted := h.fake.Send(h.id, sender, count)
 	h.note("%s sends %d messages, and %d are accepted", sender, count, accepted)
 	if blocked != (accepted == 0) {
-		t.Fatalf("the platform accepted %d messages of %s, and a rule blocks the sender: %v; want no message exactly if a rule blocks", accepted, sender, blocked)
+		t.Fatalf("the platform accepted %d messages of %s, and a rule blocks the sender: %v; want none if a rule blocks it, otherwise more", accepted, sender, blocked)
 	}
 	for range accepted {
 		h.want.sent[sender] = append(h.want.sent[sender], h.fake.Now())
@@ -134,7 +133,7 @@ func (h *history) setLimit(t *testing.T) {
 	h.want.limits[scope] = 1 + h.IntN(12)
 	h.note("the limit of %q is %d", scope, h.want.limits[scope])
 	h.limit(t, scope, h.want.limits[scope])
-	if h.IntN(3) == 0 { // the first call that sets its rule fails
+	if h.IntN(3) == 0 { // the next call that sets the rule of the scope fails
 		h.clearFaults = append(h.clearFaults, h.fake.Fail(fake.Fault{Method: "Block", Object: scope, Kind: outcome.Down, Times: 1}))
 	}
 }
@@ -177,7 +176,6 @@ func (h *history) wait(*testing.T) {
 // changes the time zone, so that the tenant becomes due.
 func (h *history) stepClock(t *testing.T) {
 	t.Helper()
-	h.latestClock = laterOf(h.latestClock, h.now)
 	h.now = h.fake.Now()
 	if hours := []int{0, 3, 30}[h.IntN(3)]; hours > 0 {
 		h.now = h.now.Add(-time.Duration(h.IntN(hours*60)) * time.Minute)
@@ -233,20 +231,21 @@ func (h *history) runOnce(t *testing.T) {
 	h.checkCountsDoNotFall(t)
 }
 
-// runOnTruncatedTrace runs a pass whose trace lacks the messages of the last hour.
+// runOnTruncatedTrace advances the clocks and runs a pass. The trace of the pass ends one hour
+// before the clocks advance.
 func (h *history) runOnTruncatedTrace(t *testing.T) {
 	t.Helper()
 	platform := h.Platform
 	defer func() { h.Platform = platform }()
 	h.Platform = truncatedTrace{platform, h.fake.Now()}
-	h.note("the trace lacks the last hour")
+	h.note("the trace ends one hour before this time")
 	h.runOnce(t)
 }
 
 func (h *history) crashRun(t *testing.T) {
 	t.Helper()
 	plan := h.randomCrash()
-	h.note("a pass crashes at step %q %d, after its effect: %v", plan.stepName, plan.stepsLeft, plan.afterEffect)
+	h.note("a pass is planned to crash at step %q, after %d earlier ones, after its effect: %v", plan.stepName, plan.stepsLeft, plan.afterEffect)
 	h.runCrashingAt(t, plan)
 	h.note("the pass crashed: %v", plan.crashed)
 	h.checkCountsDoNotFall(t)
@@ -382,7 +381,7 @@ func (h *history) checkFinalState(t *testing.T) {
 		clearFault()
 	}
 	h.now = h.fake.Now()
-	h.advance(max(0, h.latestClock.Sub(h.now)) + maxTraceLag)
+	h.advance(maxTraceLag)
 	h.note("no more faults")
 	h.runFourTimes(t)
 	if day, lastBlock := sendlimit.DayOf(h.now, h.want.location), h.lastBlockTime(t); !lastBlock.Before(day.End) {

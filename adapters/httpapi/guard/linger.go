@@ -12,6 +12,7 @@ import (
 // lingerTime is how long the server waits for the rest of a request body that no step reads. The
 // server waits before it sends the answer, so that the connection can be reused. If the rest does
 // not arrive in this time, the server waits again after the answer, and then closes the connection.
+// After a failed read, and for a request with an Expect header, it waits only after the answer.
 // maxRest is the maximum number of bytes that the server reads during each wait. net/http has the
 // same limit.
 const (
@@ -42,7 +43,7 @@ func (e *exchange) readAll(body io.Reader) ([]byte, error) {
 // complete, so that the connection can be reused.
 //
 // Without finishBody, net/http would read the rest before it sends the answer. The answer to a slow
-// client would be delayed until the read timeout, and would exceed the deadline for answers.
+// client would be delayed until the read timeout, about when sendTimeout ends.
 func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
 	if body == nil || body == http.NoBody || e.body == bodyComplete {
 		return true
