@@ -31,7 +31,7 @@ func main() {
 }
 
 func run(args []string) (int, error) {
-	env := os.Environ() // the environment of the command
+	env := os.Environ() // for the command, which does not get the TMPDIR that useMemory sets
 	if len(args) > 0 && args[0] == "-memory" {
 		args = args[1:]
 		if err := useMemory(); err != nil {
@@ -55,7 +55,8 @@ func run(args []string) (int, error) {
 }
 
 // sharedMemory is the folder of a file system in memory. neededBytes is how many bytes must be free
-// there. The tests of the store write the most, about 0.3 GB.
+// there. The tests write less than 1 GB. The rest is a reserve, because the tests themselves need
+// memory too.
 const sharedMemory, neededBytes = "/dev/shm", 4 << 30
 
 // useMemory makes sharedMemory the folder for temporary files of this process, if it has enough

@@ -30,7 +30,7 @@ var unauditedWrites = map[string]string{
 	"drop deliveries":                            "background work",
 	"take connect flow":                          "a browser's request, whose sign-in is audited",
 	"drop connect flows":                         "expired flows of all accounts",
-	"hold provisioning job":                      "background work",
+	"renew lease of provisioning job":            "background work",
 	"release provisioning job":                   "background work",
 	"save provisioning job":                      "background work",
 	"claim provisioning job":                     "background work",

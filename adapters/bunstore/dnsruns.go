@@ -39,27 +39,27 @@ func (r dnsRunRow) run(jobs []provisioning.Job) provisioning.Run {
 type dnsJobRow struct {
 	bun.BaseModel `bun:"table:dns_jobs,alias:dj"`
 
-	AccountID     string `bun:",pk"`
-	ID            string `bun:",pk"`
-	RunID         string
-	DomainID      string
-	TenantGUID    string `bun:"tenant_guid"`
-	DomainName    string
-	Stage         string
-	Status        string
-	NextStep      string
-	Provider      string
-	Required      string
-	Message       string
-	NextAttemptAt time.Time
-	Epoch         int64
-	LeasedUntil   int64 // microseconds, see Store.databaseNowSQL
-	Trace         string
-	Progress      storedProgress `bun:"type:jsonb"`
-	CreatedAt     time.Time
-	StartedAt     time.Time `bun:",nullzero"`
-	EndedAt       time.Time `bun:",nullzero"`
-	UpdatedAt     time.Time
+	AccountID      string `bun:",pk"`
+	ID             string `bun:",pk"`
+	RunID          string
+	DomainID       string
+	TenantGUID     string `bun:"tenant_guid"`
+	DomainName     string
+	Stage          string
+	Status         string
+	NextStep       string
+	Provider       string
+	RequiredAction string `bun:"required"`
+	Message        string
+	NextAttemptAt  time.Time
+	Epoch          int64
+	LeasedUntil    int64 // microseconds, see Store.databaseNowSQL
+	Trace          string
+	Progress       storedProgress `bun:"type:jsonb"`
+	CreatedAt      time.Time
+	StartedAt      time.Time `bun:",nullzero"`
+	EndedAt        time.Time `bun:",nullzero"`
+	UpdatedAt      time.Time
 }
 
 // storedProgress is the JSON form of a job's Progress. Renaming one of its JSON fields requires a
@@ -83,7 +83,7 @@ func newDNSJobRow(j provisioning.Job) dnsJobRow {
 		AccountID: accountKey(j.Account), ID: ident.ParseOrZero(j.ID), RunID: ident.ParseOrZero(j.RunID), DomainID: ident.ParseOrZero(j.DomainID),
 		TenantGUID: ident.ParseOrZero(string(j.TenantGUID)), DomainName: storedText(j.DomainName),
 		Stage: storedText(string(j.Stage)), Status: storedText(string(j.Status)), NextStep: storedText(string(j.Next)),
-		Provider: storedText(j.Provider), Required: storedText(string(j.RequiredAction)), Message: storedText(j.Message),
+		Provider: storedText(j.Provider), RequiredAction: storedText(string(j.RequiredAction)), Message: storedText(j.Message),
 		NextAttemptAt: storedTime(j.NextAttemptAt), Epoch: j.Epoch, Trace: storedText(j.Trace), Progress: newProgress(j.Progress),
 		CreatedAt: storedTime(j.CreatedAt), StartedAt: storedTime(j.StartedAt), EndedAt: storedTime(j.EndedAt), UpdatedAt: storedTime(j.UpdatedAt),
 	}
@@ -100,13 +100,13 @@ func (r dnsJobRow) job() provisioning.Job {
 		ID: r.ID, RunID: r.RunID, Account: access.AccountID(r.AccountID), DomainID: r.DomainID,
 		TenantGUID: tenant.GUID(r.TenantGUID), DomainName: r.DomainName,
 		Stage: provisioning.Stage(r.Stage), Status: provisioning.Status(r.Status), Next: provisioning.Step(r.NextStep),
-		Provider: r.Provider, RequiredAction: dns.ActionRequired(r.Required), Message: r.Message,
-		NextAttemptAt: r.NextAttemptAt.UTC(), Epoch: r.Epoch, Trace: r.Trace, Progress: r.Progress.utc(),
+		Provider: r.Provider, RequiredAction: dns.ActionRequired(r.RequiredAction), Message: r.Message,
+		NextAttemptAt: r.NextAttemptAt.UTC(), Epoch: r.Epoch, Trace: r.Trace, Progress: r.Progress.progress(),
 		CreatedAt: r.CreatedAt.UTC(), StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(), UpdatedAt: r.UpdatedAt.UTC(),
 	}
 }
 
-func (p storedProgress) utc() provisioning.Progress {
+func (p storedProgress) progress() provisioning.Progress {
 	for _, t := range []*time.Time{&p.StageSince, &p.OutageSince, &p.UnreliableSince, &p.MissingSince, &p.VisibleSince, &p.PublishedAt} {
 		*t = t.UTC()
 	}
@@ -199,10 +199,10 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	return runs, err
 }
 
-// readJobs returns the jobs of runs, keyed by run. It omits jobs of tenants that are not visible.
-func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (jobsByRun map[string][]provisioning.Job, err error) {
+// readJobs returns the jobs of runs, by the id of the run. It omits jobs of tenants that are not visible.
+func (s *Store) readJobs(ctx context.Context, owner string, runIDs ...string) (jobsByRun map[string][]provisioning.Job, err error) {
 	err = s.db.RunRead(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
-		jobsByRun, err = jobsOfRuns(ctx, db, owner, runs...)
+		jobsByRun, err = jobsOfRuns(ctx, db, owner, runIDs...)
 		return err
 	})
 	for id, jobs := range jobsByRun {
@@ -325,7 +325,7 @@ func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, no
 
 // RenewJobLease implements ports.DNSJobs.
 func (s *Store) RenewJobLease(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
-	return s.execChanged(ctx, "hold provisioning job", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
+	return s.execChanged(ctx, "renew lease of provisioning job", func(ctx context.Context, db bun.IDB) (sql.Result, error) {
 		return whereEpoch(db.NewUpdate().Model((*dnsJobRow)(nil)), j, j.Epoch).Where("dj.status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.databaseNowSQL(), lease.Microseconds()).Exec(ctx)
 	})

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"path"
 	"time"
 
@@ -176,7 +178,9 @@ func notYet(*http.Request) (any, error) {
 func noSuchCall(*http.Request) (any, error) { return nil, notFound("there is no such call") }
 
 // loopbackServer is an HTTP server on loopback. Its calls need no authentication. It therefore
-// refuses cross-origin requests of browsers, except GET, HEAD and OPTIONS.
+// refuses cross-origin requests of browsers, except GET, HEAD and OPTIONS. It also refuses requests
+// whose Host is not this machine, because a web page could use DNS rebinding to make its own origin
+// point to loopback.
 type loopbackServer struct {
 	url    string
 	server *http.Server
@@ -193,12 +197,25 @@ func startServer(ctx context.Context, addr string, h http.Handler) (*loopbackSer
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &loopbackServer{url: "http://" + l.Addr().String(), cancel: cancel, done: make(chan error, 1)}
 	s.server = &http.Server{
-		Handler:           http.NewCrossOriginProtection().Handler(h),
+		Handler:           requireLocalHost(http.NewCrossOriginProtection().Handler(h)),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
 	go func() { s.done <- s.server.Serve(l) }()
 	return s, nil
+}
+
+// requireLocalHost answers 403 to a request whose Host is neither localhost nor a loopback address.
+func requireLocalHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		addr, err := netip.ParseAddr(host)
+		if host != "localhost" && (err != nil || !addr.IsLoopback()) {
+			http.Error(w, "the Host header must be localhost or a loopback address", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // close waits up to 2 seconds for the calls in progress. Then it cancels them.

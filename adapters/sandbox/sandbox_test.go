@@ -4,7 +4,6 @@ package sandbox_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -194,14 +193,29 @@ func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	env := startSandbox(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: pluginDirWith(t, "fake"), Seed: true})
-	req, err := http.NewRequest("PUT", env.Settings()["fake"]["zones_url"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
-	must(t, err)
-	req.Header.Set("Origin", "https://evil.example")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	must(t, err)
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusForbidden {
-		t.Fatalf("a request with a foreign origin: got %d, want 403", resp.StatusCode)
+	recordsURL := env.Settings()["fake"]["zones_url"] + "/zones/example-one.test/records"
+	for _, test := range []struct {
+		name, method, origin, host string
+		want                       int
+	}{
+		{"a foreign origin", "PUT", "https://evil.example", "", http.StatusForbidden},
+		{"a foreign host, as after DNS rebinding", "PUT", "http://evil.example", "evil.example", http.StatusForbidden},
+		{"a read with a foreign host", "GET", "", "evil.example:8080", http.StatusForbidden},
+		{"a read of localhost", "GET", "", "localhost:8080", http.StatusOK},
+		{"a read of an IPv6 address", "GET", "", "[::1]:8080", http.StatusOK},
+	} {
+		req, err := http.NewRequest(test.method, recordsURL, strings.NewReader("[]"))
+		must(t, err)
+		req.Host = test.host
+		if test.origin != "" {
+			req.Header.Set("Origin", test.origin)
+		}
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		must(t, err)
+		must(t, resp.Body.Close())
+		if resp.StatusCode != test.want {
+			t.Errorf("%s: got %d, want %d", test.name, resp.StatusCode, test.want)
+		}
 	}
 }
 

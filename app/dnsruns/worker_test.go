@@ -28,7 +28,11 @@ func TestJobCompletesAllStages(t *testing.T) {
 	if j.Provider != "cloudflare" || j.StartedAt.IsZero() || j.EndedAt.IsZero() {
 		t.Errorf("the job is %+v, want the provider cloudflare and the times of its start and end", j)
 	}
-	for _, wakeup := range fx.wakeups.All() {
+	wakeups := fx.wakeups.All()
+	if len(wakeups) == 0 {
+		t.Error("the job has no wake-up, although its steps wait")
+	}
+	for _, wakeup := range wakeups {
 		if wakeup.Kind != Kind || wakeup.ID != j.ID || wakeup.Account != fx.account.ID || wakeup.At.IsZero() {
 			t.Errorf("the wake-up is %+v, want one for the job with a time", wakeup)
 		}
@@ -166,7 +170,7 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	provider.answer <- struct{}{}
 	must(t, <-ended)
 	if fx.providers.Writes() != writes || fx.job(t, id) != jobBefore || jobBefore.Epoch <= lateEpoch {
-		t.Fatalf("the late worker changed %d writes to %d, or the job from %+v to %+v", writes, fx.providers.Writes(), jobBefore, fx.job(t, id))
+		t.Fatalf("the late worker changed %d writes to %d, or the job from %+v to %+v, or its epoch is not later than %d", writes, fx.providers.Writes(), jobBefore, fx.job(t, id), lateEpoch)
 	}
 }
 
@@ -213,15 +217,15 @@ func TestJobWaitsForTheMailServer(t *testing.T) {
 	fx.requireHealthy(t, fx.run(t, fx.Worker, id))
 }
 
-// laggingRecords is a mail platform whose reads of records come from a lagging replica while lags
+// laggingPlatform is a mail platform whose reads of records come from a lagging replica while lags
 // is true. The replica shows the domain as unverified, so its answers have no service records.
-type laggingRecords struct {
+type laggingPlatform struct {
 	ports.MailPlatform
 
 	lags *bool
 }
 
-func (p laggingRecords) For(id tenant.GUID) ports.MailTenant {
+func (p laggingPlatform) For(id tenant.GUID) ports.MailTenant {
 	return laggingTenant{p.MailPlatform.For(id), p.lags}
 }
 
@@ -245,7 +249,7 @@ func TestJobWaitsForTheServiceRecords(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.provider)
 	lags := true
-	worker := fx.worker(dependencies{laggingRecords{fx.fake, &lags}, fx.store, fx.store, fx.providers})
+	worker := fx.worker(dependencies{laggingPlatform{fx.fake, &lags}, fx.store, fx.store, fx.providers})
 	id := fx.createJob(t).ID
 	for range 20 {
 		must(t, worker.Handle(t.Context(), ports.Wakeup{ID: id}))
@@ -278,7 +282,7 @@ func TestJobEndsProxyingOfDKIMRecords(t *testing.T) {
 	must(t, err)
 	selector := dns.Find(records, "selector1._domainkey."+zone, dns.CNAME)
 	if len(selector.Values) == 0 {
-		t.Fatalf("the job is %+v before it writes the DKIM records, want it to wait until they are visible", fx.job(t, id))
+		t.Fatalf("the provider has no DKIM record, although the job should have written it: %+v", fx.job(t, id))
 	}
 	selector.Veiled = true
 	fx.provider.Put(zone, selector)

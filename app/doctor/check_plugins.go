@@ -96,9 +96,12 @@ func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 			reason = p.LastError.Error()
 		}
 	}
-	fix := fmt.Sprintf("run the plugin's binary in %s with the argument `describe`, which prints the reason", dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	fix := fmt.Sprintf("run the plugin's file in %s with the argument `describe`, and read what it prints", dir)
+	if path := (*fs.PathError)(nil); errors.Is(err, fs.ErrNotExist) && errors.As(err, &path) {
 		fix = "put the file of the plugin back: it is part of this version of tenantry, or comes from the plugin's author"
+		if path.Op == "fork/exec" { // the file exists
+			fix = "install the interpreter that the first line of the plugin's file names"
+		}
 	}
 	var startErr *outcome.Error
 	if errors.As(err, &startErr) && startErr.Cause == "plugin_checksum" {

@@ -72,6 +72,6 @@ func TestOneAccountCannotStopTheChecksAfterARestart(t *testing.T) {
 	}
 	watch.detectOutage(t.Context(), "ann", silentRead)
 	if !watch.backoff.stopsAll(now) {
-		t.Fatal("the checks continue although no domain of two accounts answers")
+		t.Fatal("the checks continue although the domains of both accounts do not answer")
 	}
 }

@@ -261,6 +261,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Failed, "no plugin catalog", "tenantry plugin add"},
 		{"plugins", "a changed file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
 		{"plugins", "a missing file", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file of the plugin back"},
+		{"plugins", "a missing interpreter", []string{"TENANTRY_PLUGIN_DIR=" + pluginsWithoutInterpreter(t)}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "install the interpreter"},
 		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+closedPort)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
 		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", newFile(secret, 0o600))}, doctor.Failed, `refuses the configured application: .*secret.* \(AADSTS7000215\)`, "credential"},
 		{"mail_platform", "a different client id", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses the configured application: .*client id", "client id"},

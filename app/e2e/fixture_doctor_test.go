@@ -6,14 +6,17 @@ import (
 	"bufio"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +56,26 @@ func tamperedPlugins(t *testing.T) string {
 	const file = "mail-microsoft365"
 	dir := testserver.PluginsWithout(t, file)
 	must(t, os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\nexit 0\n"), 0o755))
+	return dir
+}
+
+// pluginsWithoutInterpreter returns a folder of plugins in which the Cloudflare plugin is a script
+// whose interpreter does not exist. The catalog has the checksum of the script.
+func pluginsWithoutInterpreter(t *testing.T) string {
+	t.Helper()
+	const file, script = "dns-cloudflare", "#!/nonexistent/interpreter\n"
+	dir := testserver.PluginsWithout(t, file)
+	must(t, os.WriteFile(filepath.Join(dir, file), []byte(script), 0o755))
+	catalog := filepath.Join(dir, "catalog.json")
+	content, err := os.ReadFile(catalog)
+	must(t, err)
+	must(t, os.Remove(catalog)) // a link to the bundled catalog
+	sum := regexp.MustCompile(`("file": *"` + file + `",\s*"sha256": *")\w+`)
+	if !sum.Match(content) {
+		t.Fatalf("the catalog has no checksum of %s: %s", file, content)
+	}
+	content = sum.ReplaceAll(content, fmt.Appendf(nil, "${1}%x", sha256.Sum256([]byte(script))))
+	must(t, os.WriteFile(catalog, content, 0o600))
 	return dir
 }
 

@@ -30,15 +30,15 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err != nil {
 		return due, err
 	}
-	if a.ruledScopes, err = p.scopesWithRules(ctx); err != nil {
+	if a.scopes, err = p.scopesWithRules(ctx); err != nil {
 		return due, err
 	}
 	if a.mailboxes, err = p.countedMailboxes(ctx); err != nil {
 		return due, err
 	}
 	a.mailboxes = p.missing.exclude(p.Tenant, a.mailboxes, p.now)
-	a.limits = sendlimit.ByScope(policies)
-	a.Decision = sendlimit.Decide(p.Tenant, a.limits, a.mailboxes, p.day, p.now)
+	a.policies = sendlimit.ByScope(policies)
+	a.Decision = sendlimit.Decide(p.Tenant, a.policies, a.mailboxes, p.day, p.now)
 	if err := a.saveIntents(ctx); err != nil {
 		return due, err
 	}
@@ -49,7 +49,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := a.saveChanges(ctx); err != nil {
 		return due, err
 	}
-	return sendlimit.NextEvaluation(p.Tenant, a.limits, a.mailboxes, p.day, p.now), err
+	return sendlimit.NextEvaluation(p.Tenant, a.policies, a.mailboxes, p.day, p.now), err
 }
 
 // reconcileIntents finds out which intents of an interrupted pass took effect, and records them. It
@@ -94,7 +94,7 @@ func (a *applier) saveChanges(ctx context.Context) error {
 			changes.Done = append(changes.Done, change)
 		}
 	}
-	for _, scope := range a.ruledScopes {
+	for _, scope := range a.scopes {
 		if !a.HasPolicy(scope) && !slices.Contains(a.failedScopes, scope) {
 			changes.EmptyScopes = append(changes.EmptyScopes, scope)
 		}
@@ -123,9 +123,9 @@ func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 
 // isListed reports whether the pass put the mailbox on the block list of its scope's rule. A
 // mailbox that no longer exists at the platform is on no block list. isListed also returns false
-// for a scope that is not in ruledScopes, because this pass did not set its rule.
+// for a scope that is not in scopes, because this pass did not set its rule.
 func (a *applier) isListed(c sendlimit.Change) bool {
-	return slices.Contains(a.ruledScopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
+	return slices.Contains(a.scopes, c.Scope) && slices.Contains(a.BlockLists[c.Scope], c.Event.Address)
 }
 
 func (p *pass) reportChanges(ctx context.Context, changes []sendlimit.Change) {

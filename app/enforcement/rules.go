@@ -24,10 +24,10 @@ type applier struct {
 	*pass
 	sendlimit.Decision
 
-	limits    sendlimit.Policies
+	policies  sendlimit.Policies
 	mailboxes []sendlimit.MailboxState
-	// ruledScopes are the scopes that may have a managed rule.
-	ruledScopes []string
+	// scopes are the scopes that may have a managed rule.
+	scopes []string
 	// failedScopes are the scopes whose rule could not be set. A failed call may still have changed
 	// the rule.
 	failedScopes []string
@@ -52,7 +52,7 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 // already correct, unless a change or an intent may concern the rule. It returns the joined errors
 // of the rules that it could not set, or lease.ErrLost.
 func (a *applier) applyRules(ctx context.Context) (err error) {
-	for _, scope := range a.WriteOrder(a.ruledScopes) {
+	for _, scope := range a.WriteOrder(a.scopes) {
 		setErr := a.setRule(ctx, scope)
 		if errors.Is(setErr, lease.ErrLost) {
 			return setErr
@@ -182,7 +182,7 @@ func (a *applier) unblockMissing(ctx context.Context, requested, found []string)
 	countBefore := len(a.Changes)
 	for _, m := range a.mailboxes {
 		if !m.BlockedAt.IsZero() && slices.Contains(requested, m.Address) && !slices.Contains(found, m.Address) {
-			a.Changes = append(a.Changes, m.ChangeTo(sendlimit.Unblocked, a.Tenant, a.limits, a.now))
+			a.Changes = append(a.Changes, m.ChangeTo(sendlimit.Unblocked, a.Tenant, a.policies, a.now))
 		}
 	}
 	if len(a.Changes) == countBefore {

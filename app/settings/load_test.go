@@ -79,6 +79,16 @@ func TestMisspeltVariablesAreRefused(t *testing.T) {
 	}
 }
 
+// TestKubernetesServiceSetsNoPort checks that the address that Kubernetes sets for a service with
+// the name tenantry-dns does not set dns_port.
+func TestKubernetesServiceSetsNoPort(t *testing.T) {
+	t.Setenv("TENANTRY_DNS_PORT", "tcp://10.0.0.1:53")
+	loaded, err := Read(newFlags(t, ""), nil)
+	if err != nil || loaded.Config.DNSPort != 53 {
+		t.Errorf("got port %d, %v, want the default 53", loaded.Config.DNSPort, err)
+	}
+}
+
 // TestDatabaseURLIsChecked checks that the URL of an unsupported database is refused, and so is a
 // malformed URL. The error does not show the password.
 func TestDatabaseURLIsChecked(t *testing.T) {

@@ -54,8 +54,8 @@ func (Text) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // LogValue implements slog.LogValuer.
 func (Text) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// Credential holds the values that an account has set for the fields of a provider. It is stored
-// encrypted as a whole, including the settings.
+// Credential holds the values of an account for the fields of a provider. It is stored encrypted as
+// a whole, including the settings.
 type Credential struct {
 	Settings map[string]string
 	Secrets  map[string]Text

@@ -95,7 +95,7 @@ func TestClientObservesRetryAfter(t *testing.T) {
 		result := OutcomeOf(err)
 		throttled := result.Kind == Throttled && result.RetryAfter == 7*time.Second && calls == 1
 		if throttled != tc.throttled || !tc.throttled && err != nil {
-			t.Errorf("status %d, Retry-After %q: %v after %d calls, want throttled without a second call: %v", tc.status, tc.header, err, calls, tc.throttled)
+			t.Errorf("status %d, Retry-After %q: got %v after %d requests; must the second call be throttled without a request? %v", tc.status, tc.header, err, calls, tc.throttled)
 		}
 		if err := get("different key"); err != nil {
 			t.Errorf("a call with a different scope: %v, want no error", err)
