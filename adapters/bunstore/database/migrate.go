@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/migrate"
@@ -23,9 +24,10 @@ func (d *DB) Migrate(ctx context.Context) error {
 	return err
 }
 
-// ApplyMigrations applies the migrations that the database lacks, and returns their names. If
-// processes migrate a PostgreSQL database at the same time, only one of them gets each name.
-// ApplyMigrations fails with ErrTooOld if the schema requires a newer release.
+// ApplyMigrations applies the migrations that the database lacks, and returns their names. If a
+// migration fails, it also returns the names of those before it. If processes migrate a PostgreSQL
+// database at the same time, only one of them gets each name. ApplyMigrations fails with ErrTooOld
+// if the schema requires a newer release.
 func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 	unlock, err := d.lockMigrations(ctx)
 	if err != nil {
@@ -59,7 +61,14 @@ func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 		}
 		return nil
 	})
-	return names, err
+	if err == nil {
+		return names, nil
+	}
+	remaining, readErr := d.PendingMigrations(context.WithoutCancel(ctx))
+	if readErr != nil {
+		return nil, errors.Join(err, readErr)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(remaining, name) }), err
 }
 
 // PendingMigrations returns the names of the migrations that this release has and the database

@@ -91,6 +91,28 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	})
 }
 
+// TestFailedMigrationReportsThoseBeforeIt checks a migration that fails, because a table of the same
+// name already exists. ApplyMigrations returns the names of the migrations before it.
+func TestFailedMigrationReportsThoseBeforeIt(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		d, err := Open(t.Context(), url(t), Options{MaxConns: 1, Timeouts: longTimeouts})
+		must(t, "open", err)
+		defer func() { _ = d.Close() }()
+		all, err := d.PendingMigrations(t.Context())
+		must(t, "list migrations", err)
+		failing := slices.Index(all, "20261123000800_webhooks")
+		execSQL(t, d, "CREATE TABLE webhook_deliveries (unrelated INTEGER)")
+		applied, err := d.ApplyMigrations(t.Context())
+		if err == nil || failing < 1 || !slices.Equal(applied, all[:failing]) {
+			t.Fatalf("got %v, %v; want an error and the names %v", applied, err, all[:max(failing, 0)])
+		}
+		execSQL(t, d, "DROP TABLE webhook_deliveries")
+		if applied, err = d.ApplyMigrations(t.Context()); err != nil || !slices.Equal(applied, all[failing:]) {
+			t.Fatalf("after the repair: got %v, %v; want the names %v", applied, err, all[failing:])
+		}
+	})
+}
+
 func TestConcurrentProcessesCanMigrate(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
