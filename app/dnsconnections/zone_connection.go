@@ -62,9 +62,9 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// The zone of best does not serve the domain. If an error has weightUnknown, its connection may
-	// have the zone that serves the domain, so ForZone returns this error. Without a known
-	// delegation, no zone counts as serving the domain, so ForZone returns best.
+	// The zone of best does not serve the domain. If an error has weightUnknown or more, its
+	// connection may have the zone that serves the domain, so ForZone returns this error. Without a
+	// known delegation, no zone counts as serving the domain, so ForZone returns best.
 	if best != nil && (zoneErrors.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}
@@ -85,7 +85,8 @@ func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex
 }
 
 // worstError keeps the error with the highest weight. A rejected credential outranks a missing
-// zone. Every other error outranks both, because the zone may still exist.
+// zone. Every other error outranks both, because the zone may still exist. An UnreadableError
+// outranks all, because only the operator can correct its cause.
 type worstError struct {
 	err    error
 	weight int
@@ -95,6 +96,7 @@ type worstError struct {
 const (
 	weightRejected = iota + 1
 	weightUnknown
+	weightUnreadable
 )
 
 func (w *worstError) add(err error) {
@@ -104,6 +106,8 @@ func (w *worstError) add(err error) {
 		return
 	case errors.Is(err, fault.CredentialRejected):
 		weight = weightRejected
+	case errors.As(err, &UnreadableError{}):
+		weight = weightUnreadable
 	}
 	if weight > w.weight {
 		w.err, w.weight = err, weight

@@ -79,6 +79,8 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 		{"a rejected credential", []string{"empty", "bad"}, isError(fault.CredentialRejected)},
 		{"a provider that is down", []string{"bad", "down", "empty"}, isError(fault.ProviderUnavailable)},
 		{"an invalid setting", []string{"invalid-setting", "bad"}, isError(fault.InvalidRequest)},
+		{"an unreadable credential after a provider that is down", []string{"down", "unreadable"}, isUnreadable},
+		{"an unreadable credential before a provider that is down", []string{"unreadable", "down"}, isUnreadable},
 		{"a provider that is down, and a zone that does not serve", []string{"idle", "down"}, isError(fault.ProviderUnavailable)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -115,9 +117,9 @@ func (fx *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.
 }
 
 // connectTokens adds a connection of the account ann for each token. After that, the provider of a
-// token behaves as the token says. The provider of "down" fails, and no provider accepts "bad". The
-// providers of "has", "also", "elsewhere" and "idle" have the zone a.test. The provider of "empty"
-// has no zone.
+// token behaves as the token says. The provider of "down" fails, no provider accepts "bad", and the
+// stored credential of "unreadable" cannot be decrypted. The providers of "has", "also",
+// "elsewhere" and "idle" have the zone a.test. The provider of "empty" has no zone.
 func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
@@ -126,7 +128,12 @@ func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 		if token == "elsewhere" {
 			provider = "powerdns"
 		}
-		fx.connect(t, fx.ann, provider, token)
+		c := fx.connect(t, fx.ann, provider, token)
+		if token == "unreadable" {
+			_, err := fx.store.RemoveDNSConnection(t.Context(), c.ID)
+			must(t, err)
+			must(t, fx.store.AddDNSConnection(t.Context(), c, []byte("not a sealed credential")))
+		}
 	}
 	for _, token := range []string{"has", "also", "elsewhere"} {
 		fx.provideZones(token, "a.test")
@@ -136,6 +143,8 @@ func (fx *fixture) connectTokens(t *testing.T, tokens []string) {
 	delete(fx.byToken, "bad")
 	fx.usedTokens = nil // only later calls count
 }
+
+func isUnreadable(err error) bool { return errors.As(err, &dnsconnections.UnreadableError{}) }
 
 func isError(want error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, want) }
