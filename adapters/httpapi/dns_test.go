@@ -165,6 +165,22 @@ func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	}
 }
 
+// TestDKIMStatusShowsTheTimeOfTheList checks that the time of a DNS read is the same in the DKIM
+// status of a domain and in the list of domains.
+func TestDKIMStatusShowsTheTimeOfTheList(t *testing.T) {
+	env := newTestEnv(t)
+	client, _ := env.serveWithDomain(t)
+	env.publishRecords(t, env.accountA, plannedDomain)
+	domainsPath := "/v1/tenants/" + string(env.accountA.tenant) + "/domains"
+	client.expect(call{method: "POST", path: domainsPath + "/" + plannedDomain + "/verify", body: "{}", key: env.accountA.key}, 200, "")
+	env.platform.Advance(123_456_789 * time.Nanosecond)
+	status := env.get(client, domainsPath+"/"+plannedDomain+"/dkim-status")["last_checked"]
+	listed := env.get(client, domainsPath)["domains"].([]any)[0].(map[string]any)["last_checked"]
+	if status == nil || status != listed {
+		t.Errorf("last_checked is %v in the DKIM status and %v in the list, want the same time", status, listed)
+	}
+}
+
 // countWakeups returns the number of wake-ups of the job or run with this id.
 func countWakeups(q *fake.Wakeups, id string) (n int) {
 	for _, wakeup := range q.All() {

@@ -249,7 +249,7 @@ func verifiedDomainOf(d domain.Domain) verifiedDomain {
 }
 
 func dkimReportOf(r domains.DKIMReport) dkimReport {
-	return dkimReport{DomainName: r.Domain.Name, DKIMStatus: r.Status, ReadyToEnable: r.ReadyToEnable, LastChecked: r.CheckedAt.UTC(),
+	return dkimReport{DomainName: r.Domain.Name, DKIMStatus: r.Status, ReadyToEnable: r.ReadyToEnable, LastChecked: r.CheckedAt.UTC().Truncate(time.Microsecond),
 		Selectors: selectors{Selector1: string(r.Selector1), Selector2: string(r.Selector2)}}
 }
 

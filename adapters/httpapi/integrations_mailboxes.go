@@ -71,8 +71,9 @@ func registerGetSignIn(api huma.API, service *integrations.Service) {
 		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagIntegrations},
 		Summary: "Get the status of a sign-in",
 		Description: "Asks the platform for the status of a session, at most every 3 seconds, however often this operation is called. `connected` means that " +
-			"the account that signed in is the mailbox's own account. An unfinished session is checked once more before it becomes " +
-			"`expired`. Start a new session after `failed` or `expired`.",
+			"the account that signed in is the mailbox's own account. Some platforms cannot report that a sign-in failed or used a " +
+			"different account; the session is then `pending` until it expires. An unfinished session is checked once more before it " +
+			"becomes `expired`. Start a new session after `failed` or `expired`.",
 		Metadata: guard.OperationRules{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, AnswerExample: exampleSession,
 			Refuses: codes(sendingCodes, specificCodes(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
