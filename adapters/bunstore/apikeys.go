@@ -280,7 +280,7 @@ func (s *Store) IssueKey(ctx context.Context, k access.Key, storedAnswer *ports.
 }
 
 // RenewKeySecret implements ports.AccountKeys. All earlier secrets of the key expire no later than
-// the secret that is replaced now. A rotation without overlap therefore leaves one secret.
+// the secret that is replaced now. After a rotation without overlap, only the new secret is valid.
 func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, storedAnswer *ports.StoredAnswer) error {
 	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
 		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
@@ -306,22 +306,24 @@ func (s *Store) RenewKeySecret(ctx context.Context, owner access.AccountID, id s
 	})
 }
 
-// retireSecrets stores the current secret of a key as an old secret that expires at until, if until
-// is after now. It makes all earlier secrets expire at until at the latest, and deletes expired
-// secrets.
+// longPast is the expiry of a secret that must not work any more, also not at a replica whose clock
+// is behind.
+var longPast = time.Unix(0, 0).UTC()
+
+// retireSecrets stores the current secret of a key as an old secret that expires at until, or at
+// once if until is not after now. It makes all earlier secrets expire at that time at the latest.
+// Expired secrets stay stored, so a refused request with one of them gets an audit entry.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
+	if !until.After(now) {
+		until = longPast
+	}
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
 		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	if until.After(now) {
-		old := oldSecretRow{Hash: row.Hash, KeyID: row.ID, ValidUntil: until}
-		if _, err := tx.NewInsert().Model(&old).Exec(ctx); err != nil {
-			return err
-		}
-	}
-	_, err = tx.NewDelete().Model((*oldSecretRow)(nil)).Where("key_id = ?", row.ID).Where("valid_until <= ?", now).Exec(ctx)
+	old := oldSecretRow{Hash: row.Hash, KeyID: row.ID, ValidUntil: until}
+	_, err = tx.NewInsert().Model(&old).Exec(ctx)
 	return err
 }
 

@@ -168,15 +168,19 @@ func TestRenewalShortensEarlierOverlaps(t *testing.T) {
 		must(t, "renew the other key", s.RenewKeySecret(t.Context(), ann, otherKey.ID, renewedKey(otherKey, 9, now), now.Add(72*time.Hour), nil))
 		must(t, "renew", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 1, now), now.Add(72*time.Hour), nil))
 		must(t, "renew again", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 2, now), now.Add(time.Hour), nil))
+		must(t, "renew with a longer overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 4, now), now.Add(72*time.Hour), nil))
 		firstCaller, err := s.Caller(t.Context(), key.Hash)
 		must(t, "first secret", err)
 		if !firstCaller.SecretUntil.Equal(now.Add(time.Hour)) {
 			t.Fatalf("the first secret is valid until %s, want %s", firstCaller.SecretUntil, now.Add(time.Hour))
 		}
 		must(t, "renew without overlap", s.RenewKeySecret(t.Context(), ann, key.ID, renewedKey(key, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
-		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2)} {
-			_, err := s.Caller(t.Context(), hash)
-			requireRefusal(t, "an old secret", err, fault.InvalidAPIKey)
+		for _, hash := range [][32]byte{key.Hash, secretHash(1), secretHash(2), secretHash(4)} {
+			caller, err := s.Caller(t.Context(), hash)
+			must(t, "an old secret", err)
+			if caller.KeyID != key.ID || !caller.SecretUntil.Equal(longPast) {
+				t.Errorf("the caller with an old secret is %+v, want the key, whose secret expired long ago", caller)
+			}
 		}
 		for _, hash := range [][32]byte{secretHash(3), secretHash(9), otherKey.Hash} {
 			_, err := s.Caller(t.Context(), hash)

@@ -219,6 +219,22 @@ func TestRefusalsOfKnownKeysGetAuditEntries(t *testing.T) {
 	)
 }
 
+// TestReplacedSecretsGetAuditEntries checks that a refused request with a secret that was replaced
+// without an overlap gets an entry, also after a further rotation of the key.
+func TestReplacedSecretsGetAuditEntries(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	key := createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`)
+	for range 2 {
+		client.expect(call{method: "POST", path: "/v1/keys/" + memberText(key, "id") + "/rotate", key: env.accountA.key, body: `{"overlap_hours":0}`}, 200, "")
+		client.expect(call{method: "GET", path: "/v1/me", key: memberText(key, "api_key")}, 401, "invalid_api_key")
+	}
+	refused := slices.DeleteFunc(exportedEntries(client, env.accountA.key), func(e receivedEntry) bool { return e.Outcome.Status != 401 })
+	if len(refused) != 2 || refused[0].Actor.ID != memberText(key, "id") || refused[1].Actor.ID != memberText(key, "id") {
+		t.Errorf("the refused requests have the entries %+v, want two of the key %s", refused, memberText(key, "id"))
+	}
+}
+
 // TestRefusalThatNamesTheZeroUUIDKeepsTheChain checks that an account's chain stays valid after a
 // refused request that names the zero UUID as the tenant. The entry of the request has no tenant.
 func TestRefusalThatNamesTheZeroUUIDKeepsTheChain(t *testing.T) {

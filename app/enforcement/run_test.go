@@ -4,6 +4,7 @@ package enforcement_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -49,6 +51,8 @@ type fixture struct {
 	id        tenant.GUID
 	now       time.Time
 	mailboxes []mailbox.Mailbox
+	// lastDiscovery is the time of the newest stored discovery of dropDomain.
+	lastDiscovery time.Time
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -99,11 +103,17 @@ func (fx *fixture) addDomain(t *testing.T, domainName string) domain.Domain {
 }
 
 // dropDomain stores two discoveries that miss the domain. The second discovery deletes the domain.
+// Each discovery is newer than all before, also if the clock of the service was set back.
 func (fx *fixture) dropDomain(t *testing.T, domainName string) {
 	t.Helper()
-	found := ports.DiscoveryResult{Domains: []domain.Platform{}, MissedDomains: map[string]bool{domainName: true}}
-	for _, found.Began = range []time.Time{fx.now.Add(47 * time.Hour), fx.now.Add(48 * time.Hour)} { // more than observation.ReplicaLag apart
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, found))
+	for range 2 {
+		fx.lastDiscovery = laterOf(fx.lastDiscovery, fx.now.Add(47*time.Hour)).Add(time.Hour) // more than observation.ReplicaLag apart
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, ports.DiscoveryResult{
+			Began: fx.lastDiscovery, Domains: []domain.Platform{}, MissedDomains: map[string]bool{domainName: true},
+		}))
+	}
+	if _, err := fx.store.Domain(t.Context(), fx.owner, fx.id, domainName); !errors.Is(err, fault.DomainNotFound) {
+		t.Fatalf("after two discoveries that miss the domain %s: got %v, want domain_not_found", domainName, err)
 	}
 }
 
