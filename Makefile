@@ -45,9 +45,10 @@ test race: export TENANTRY_SEED := $(or $(TENANTRY_SEED),$(shell date +%s))
 # gotestsum prints a line for each finished package, the output of failures, and a summary.
 # go vet is off, because `make check` runs it. The timeout is so long that only a test that
 # hangs reaches it. Tests mostly wait, so four packages run at the same time even with two
-# cores.
+# cores. With `make soak`, some packages run for more than an hour.
 TIMEOUT := 60m
-GOTEST  := $(GO) run ./.ci/withservers -memory -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)
+soak: TIMEOUT := 8h
+GOTEST   = $(GO) run ./.ci/withservers -memory -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev build test race test-programs check lint lint-api openapi generate bench bench-events soak release fmt clean

@@ -323,7 +323,8 @@ func TestLostLeaseEndsTheOperation(t *testing.T) {
 	receive(t, answered, "the request was not answered")
 }
 
-// slowClaims is a store of Idempotency-Keys whose Claim returns only delay after the claim.
+// slowClaims is a store of Idempotency-Keys. Its Claim claims the key, waits for the time delay,
+// and then returns.
 type slowClaims struct {
 	ports.Idempotency
 

@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
-// contractOptions are the options that the contract suite (package queuecontract) requires.
+// contractOptions are the options for the contract suite (package queuecontract). The suite
+// requires all of them except PollInterval.
 var contractOptions = queue.Options{
 	MaxHandlers: queuecontract.QueueMaxHandlers, HandlerTimeout: queuecontract.QueueHandlerTimeout, RescueAfter: queuecontract.QueueRescueAfter, RetryDelay: queuecontract.QueueRetryDelay,
 	PollInterval: 100 * time.Millisecond,

@@ -20,7 +20,8 @@ import (
 // Create tests a credential, stores it with a new integration, and returns the integration. If the
 // credential fails the test, Create stores nothing. Create fails with unknown_provider,
 // invalid_request, provider_credential_rejected, account_not_found, account_closed, an error of
-// integration.Reach.Choose, or an error of the platform.
+// integration.Reach.Choose, an error of the platform, or service_unavailable if the platform's
+// plugin does not start soon.
 func (s *Service) Create(ctx context.Context, input NewIntegration, encoder ports.AnswerEncoder[View]) (View, error) {
 	credential, err := s.Platforms.ParseCredential(ctx, input.Provider, input.APIKey)
 	if err != nil {

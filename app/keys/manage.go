@@ -24,7 +24,9 @@ type KeyRequest struct {
 	ExpiresAt                 *time.Time
 }
 
-// IssuedKey is a key whose secret was just created. The store keeps only a hash of Secret.
+// IssuedKey is a key whose secret was just created. The row of the key has only a hash and the last
+// characters of Secret. The encrypted answer that is stored for replays contains Secret for 24
+// hours.
 type IssuedKey struct {
 	access.Key
 
@@ -88,7 +90,7 @@ func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id stri
 	now := s.now()
 	newKey, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, key.Name, now)
 	if err != nil {
-		return IssuedKey{}, fmt.Errorf("rotate key: %w", err)
+		return IssuedKey{}, fmt.Errorf("renew secret of key: %w", err)
 	}
 	key.Hash, key.Form, key.Hint = newKey.Hash, newKey.Form, newKey.Hint
 	renewed := IssuedKey{key, text}
@@ -97,7 +99,7 @@ func (s *Service) RenewSecret(ctx context.Context, caller access.Caller, id stri
 		return IssuedKey{}, err
 	}
 	if err := s.AccountKeys.RenewKeySecret(ctx, caller.Account.ID, key.ID, newKey, now.Add(overlap), storedAnswer); err != nil {
-		return IssuedKey{}, fmt.Errorf("rotate key: %w", err)
+		return IssuedKey{}, fmt.Errorf("renew secret of key: %w", err)
 	}
 	return renewed, nil
 }

@@ -136,8 +136,9 @@ func busyOnce(cmdlet string) options {
 	return options{cmdlet: options{"times": 1, "exception": options{"type": "Microsoft.ServerBusyException", "text": "Please try again."}}}
 }
 
-// consentedTenant creates a tenant whose administrator has given consent. The simulator delays no
-// work of the tenant, unless changes, the settings that are made after the consent, say otherwise.
+// consentedTenant creates a tenant whose administrator has given consent. consentedTenant first
+// switches off all delays of the tenant. After the consent, it applies changes, which may set
+// delays again.
 func (env *testEnv) consentedTenant(t conformance.T, setup contract.Setup, changes options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
 	tenantInfo := env.NewTenant(t, setup)
