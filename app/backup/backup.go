@@ -12,7 +12,8 @@
 //   - format.go: the format of the file, and the writer of its lines. manifestBuilder computes the
 //     checksums while lines are written or read.
 //   - write.go: writeBackup, which writes a snapshot of the database into a file.
-//   - read.go: readBackup, which checks a file and passes its tables and rows to a rowSink.
+//   - read.go: backupSource, which opens and decrypts a file, and readBackup, which checks the
+//     content and passes its tables and rows to a rowSink.
 //   - restore.go: RestoreCommand, and restore, which loads a file into a database.
 //
 // Start reading with the format in format.go, then writeBackup and restore.

@@ -3,17 +3,11 @@
 package backup
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -85,47 +79,6 @@ func addRestoreFix(err error) error {
 	default:
 		return err
 	}
-}
-
-// backupSource is a backup file. restore reads the file first to check it and then to load it,
-// because the checksums are at its end.
-type backupSource struct {
-	name      string
-	decrypter *secrets.Decrypter // nil without a passphrase
-}
-
-// read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
-// backup, when an encrypted file has no passphrase, and when an unencrypted file has one.
-// fileSHA256 is the checksum of the whole file, because readBackup reads an undamaged file to its
-// end.
-func (s backupSource) read(sink rowSink) (backupInfo, error) {
-	f, err := os.Open(s.name)
-	if err != nil {
-		return backupInfo{}, cli.WithFix(fmt.Errorf("read backup: %w", err), "pass the name of a file that `tenantry backup` wrote")
-	}
-	defer func() { _ = f.Close() }()
-	fileHash := sha256.New()
-	buffered := bufio.NewReaderSize(io.TeeReader(f, fileHash), 1<<16)
-	start, _ := buffered.Peek(64)
-	var content io.Reader = buffered
-	switch {
-	case secrets.IsEncrypted(start) && s.decrypter == nil:
-		return backupInfo{}, cli.WithFix(errors.New("the backup is encrypted"), "pass its passphrase with --credential-file FILE; - reads it from standard input")
-	case secrets.IsEncrypted(start):
-		if content, err = s.decrypter.Decrypt(buffered); err != nil {
-			return backupInfo{}, err
-		}
-	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		return backupInfo{}, cli.WithFix(fmt.Errorf("%s is not a backup of tenantry", s.name), "pass the name of a file that `tenantry backup` wrote")
-	case s.decrypter != nil:
-		// The operator expects an encrypted backup. Anyone could have replaced it by an unencrypted
-		// file.
-		return backupInfo{}, cli.WithFix(errors.New("there is a passphrase, but the backup is not encrypted"),
-			"if this is the right backup, omit --credential-file")
-	}
-	info, err := readBackup(content, sink)
-	info.fileSHA256 = hex.EncodeToString(fileHash.Sum(nil))
-	return info, err
 }
 
 // errNotMigrated is returned by restore if a migration failed after the rows were committed.
