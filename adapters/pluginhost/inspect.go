@@ -17,8 +17,8 @@ import (
 // Inspection is the result of Inspect for one plugin of the catalog.
 type Inspection struct {
 	CatalogEntry
-	// Description is the plugin's description of itself. It is empty when the plugin did not start,
-	// and when its name or kind differs from the catalog.
+	// Description is the plugin's description of itself. It is empty when the plugin did not start
+	// or did not describe itself, and when its name or kind differs from the catalog.
 	Description wire.Description
 	// Problem is nil if the plugin works: its files have the checksum of the catalog, it starts,
 	// and it describes itself with the name, kind and version of the catalog.

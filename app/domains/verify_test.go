@@ -66,10 +66,10 @@ func TestOneLaggingReadDoesNotFailVerify(t *testing.T) {
 }
 
 // TestFailedVerificationNoticesADomainAddedAgain verifies a domain that was verified, removed and
-// added again. The verification fails, after a read that shows the domain as not verified. Within
+// added again. First a read shows the domain as not verified, then the verification fails. Within
 // ReplicaLag after the first verification, this read can come from a lagging replica. Within that
-// time, the domain is stored as not verified only if the error is verification_failed. Later, any
-// error is enough.
+// time, the domain is stored as not verified only if the error is verification_failed. Later, it is
+// stored as not verified after any error.
 func TestFailedVerificationNoticesADomainAddedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -92,7 +92,7 @@ func TestFailedVerificationNoticesADomainAddedAgain(t *testing.T) {
 			_, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			requireRefusal(t, err, tc.code)
 			if d := fx.storedDomain(t); d.Verified != tc.staysVerified || d.MailReady {
-				t.Errorf("stored is %+v, want Verified %v", d, tc.staysVerified)
+				t.Errorf("stored is %+v, want Verified %v and MailReady false", d, tc.staysVerified)
 			}
 			d, err := fx.Verify(t.Context(), fx.account.ID, guid, zone)
 			must(t, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// EnsureSigning makes the platform create the DKIM records of a domain. It fails with
-// exchange_bootstrap_not_ready until the tenant's mail server is prepared, and with dkim_not_ready
-// if the records do not exist yet.
+// EnsureSigning makes the platform create the DKIM configuration of a domain, which specifies the
+// two CNAME records. It fails with exchange_bootstrap_not_ready until the tenant's mail server is
+// prepared, and with dkim_not_ready if the records do not exist yet.
 func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
@@ -35,7 +35,7 @@ func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domai
 
 // StartSigning enables DKIM signing unless the stored state says that it is enabled. It fails with
 // exchange_bootstrap_not_ready until the tenant's mail server is prepared, and with dkim_not_ready
-// if the DNS does not show the DKIM records.
+// if the DNS does not show the DKIM records, or the platform does not see them.
 func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadWithConsent(ctx, owner, domainID)
 	if err == nil {
@@ -47,9 +47,9 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 	return err
 }
 
-// StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the
-// public DNS before it calls the platform, because the platform caches for a long time that a
-// record is missing.
+// StartSigningOf starts DKIM signing of a domain and returns the stored domain. The caller has
+// checked the consent and the mail server. It checks the public DNS before it calls the platform,
+// because the platform caches for a long time that a record is missing.
 func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
 		return domain.Domain{}, signingNotCreated()

@@ -33,9 +33,9 @@ const unprovisionedZone = website + "@ 300 TXT v=spf1 a mx ~all\n@ 300 TXT MS=ms
 // replace the records in removed.
 type zoneChange struct {
 	name, removed, added string
-	// isUnrelated is set if the change does not conflict with a record that is written. Only a
-	// second plan detects such a change.
-	isUnrelated bool
+	// onlyPlanDetects is set if the change conflicts with a written record, but is at a name that
+	// Apply does not compare. Only a second plan detects such a change.
+	onlyPlanDetects bool
 }
 
 var zoneChanges = []zoneChange{
@@ -51,7 +51,7 @@ var zoneChanges = []zoneChange{
 	{name: "dkim-key-added", added: "selector1._domainkey 300 TXT v=DKIM1; p=x"},
 	{name: "dkim-alias-added", added: "selector2._domainkey 300 CNAME s1.elsewhere.test."},
 	{name: "autodiscover-address-added", added: "autodiscover 300 A 192.0.2.9"},
-	{name: "dkim-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", isUnrelated: true},
+	{name: "dkim-delegated", added: "_domainkey 300 NS ns1.elsewhere.test.", onlyPlanDetects: true},
 }
 
 // runZoneChanges runs all zoneChanges, and one change that must not prevent the write.
@@ -65,7 +65,7 @@ func runZoneChanges(t *testing.T, host zoneHost) {
 	}
 	t.Run("unrelated-record-added", func(t *testing.T) {
 		t.Parallel()
-		c := zoneCase{name: "moved-unrelated", records: unprovisionedZone,
+		c := zoneCase{name: "changed-unrelated", records: unprovisionedZone,
 			want:    wantItems{"spf": "update spf_merged", "mx": "update mx_platform_migration"},
 			removed: "@ 300 TXT v=spf1 a mx ~all\n@ 300 MX 0 {d-}.mail.protection.outlook.com.",
 			added:   "@ 300 TXT v=spf1 a mx {spf} ~all\n@ 300 MX 0 {d-}.r4nd.mx.microsoft."}
@@ -79,9 +79,9 @@ func runZoneChanges(t *testing.T, host zoneHost) {
 }
 
 // run plans a zone, changes the zone, and checks that applyIfUnchanged fails and writes nothing.
-// Unless the change is unrelated, run checks the same for applyPlan.
+// Unless only a plan detects the change, run checks the same for applyPlan.
 func (change zoneChange) run(t *testing.T, host zoneHost) {
-	c := zoneCase{name: "moved-" + change.name, records: unprovisionedZone}
+	c := zoneCase{name: "changed-" + change.name, records: unprovisionedZone}
 	zoneRead, plan := c.storeAndPlan(t, host)
 	removedLines := c.parseRecords(change.removed)
 	remaining := slices.DeleteFunc(c.parseRecords(c.records), func(line zoneLine) bool { return slices.Contains(removedLines, line) })
@@ -90,7 +90,7 @@ func (change zoneChange) run(t *testing.T, host zoneHost) {
 	if err := c.applyIfUnchanged(t.Context(), host.provider(), zoneRead, plan); !dns.IsChanged(err) {
 		t.Errorf("with a second plan before the write the error is %v, want that the zone has changed", err)
 	}
-	if !change.isUnrelated {
+	if !change.onlyPlanDetects {
 		if err := applyPlan(t.Context(), host.provider(), plan); !dns.IsChanged(err) {
 			t.Errorf("without a second plan before the write the error is %v, want that the zone has changed", err)
 		}

@@ -129,7 +129,8 @@ func (s *Service) newLink(ctx context.Context, acc access.Account, session tenan
 // Callback handles the platform's redirect after the consent. rawQuery is the query of the
 // redirect. Callback marks the link as used, binds the flow to this browser, and returns a redirect
 // to the sign-in. It fails with connect_link_invalid, consent_declined, invalid_request, or an
-// error of the platform.
+// error of the platform. If the platform's answer is invalid or missing, the link can still be
+// used.
 //
 // The tenant in the query proves nothing, because anyone can open this URL with any GUID. It only
 // selects the tenant to which the administrator signs in.
@@ -160,7 +161,7 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 }
 
 // claimedTenant returns the tenant that the platform's redirect names. It fails with
-// invalid_request when the query names no tenant.
+// consent_declined, or with invalid_request when the query is invalid or names no tenant.
 func (s *Service) claimedTenant(ctx context.Context, rawQuery string) (tenant.GUID, error) {
 	grantedGUID, err := s.Platform.Granted(ctx, rawQuery)
 	if err != nil {

@@ -110,17 +110,17 @@ func TestUnknownCmdletIsForbidden(t *testing.T) {
 func TestExchangeChecksTenantInPath(t *testing.T) {
 	sim := startSimulator(t)
 	testTenant, otherTenant := sim.newConnectedTenant(), sim.newConnectedTenant()
-	callInPath := func(pathName string) response {
-		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+pathName+"/InvokeCommand",
+	callInPath := func(tenantInPath string) response {
+		return sim.do("POST", sim.ready.Settings["exchange_url"]+"/adminapi/v1.0/"+tenantInPath+"/InvokeCommand",
 			bearer(testTenant.token(exchangeScope)), `{"CmdletInput":{"CmdletName":"Get-OrganizationConfig","Parameters":{}}}`)
 	}
 	assertGolden(t, "exchange-unknown-tenant", callInPath("11111111-2222-4333-8444-555555555555"))
 	if answer := callInPath(otherTenant.id); answer.status != http.StatusUnauthorized {
 		t.Errorf("the path of a different tenant than the token's: %d, want 401", answer.status)
 	}
-	for _, pathName := range []string{testTenant.id, testTenant.initialDomain()} {
-		if answer := callInPath(pathName); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
-			t.Errorf("the path of %s: %d %s, want the organization of the token", pathName, answer.status, answer.raw)
+	for _, tenantInPath := range []string{testTenant.id, testTenant.initialDomain()} {
+		if answer := callInPath(tenantInPath); answer.valueAt("value", 0, "Name") != testTenant.initialDomain() {
+			t.Errorf("the path of %s: %d %s, want the organization of the token", tenantInPath, answer.status, answer.raw)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 		name       string
 		status     int
 		retryAfter int
-		golden     string // "" for a body that is not an envelope
+		golden     string // "" if the body is not a JSON object
 		html       bool   // whether the body is HTML
 	}{
 		{"refused", 400, 0, "exchange-refused", false},
@@ -322,7 +322,7 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 			case answer.status != tc.status || answer.body != nil:
 				t.Errorf("the planned fault is answered with %d %s, want its status without a JSON object", answer.status, answer.raw)
 			}
-			if got := answer.header.Get("Retry-After"); (got == "9") != (tc.retryAfter == 9) {
+			if got := answer.header.Get("Retry-After"); got != map[int]string{0: "", 9: "9"}[tc.retryAfter] {
 				t.Errorf("Retry-After is %q, want the planned %d s, or none for 0", got, tc.retryAfter)
 			}
 			if strings.Contains(answer.header.Get("Content-Type"), "html") != tc.html {
