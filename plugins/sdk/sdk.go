@@ -9,11 +9,12 @@
 //   - sdk.go: Plugin and the types. Start here.
 //   - serve.go: Serve, and the commands `describe` and `--version`.
 //   - simulator.go: the command `simulate`.
-//   - outcome.go: the errors that a provider returns.
+//   - outcome.go: the errors that providers of all kinds return.
 //   - waits.go: Waits, which refuses calls while a Retry-After applies.
 //   - http.go: HTTP clients and dialers for the calls to a provider.
 //   - mail.go: for mail platforms: types and errors. RefusedAs and WaitsFor are for all plugins.
-//   - zone.go: for DNS providers: zones, record sets and changes.
+//   - zone.go: for DNS providers: zones, record sets, changes, and the errors NoZone, ZoneChanged
+//     and Overlapped.
 //   - dns.go: for DNS providers: record contents, and locks for zones.
 //   - telemetry.go: traces and log lines.
 package sdk
