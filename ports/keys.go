@@ -38,9 +38,9 @@ type AccountKeys interface {
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
 	IssueKey(ctx context.Context, k access.Key, storedAnswer *StoredAnswer) error
 	// RenewKeySecret gives a key the hash, the form and the hint of newKey. The replaced secret is
-	// accepted until oldUntil, or not at all if oldUntil is not after newKey.CreatedAt. Secrets that
-	// were replaced earlier expire at that time at the latest.
-	// RenewKeySecret fails with key_revoked if the key is revoked or unknown.
+	// accepted until oldUntil, or not at all if oldUntil is not after newKey.CreatedAt. Secrets
+	// that were replaced earlier expire at that time at the latest. RenewKeySecret fails with
+	// key_revoked if the key is revoked or unknown.
 	RenewKeySecret(ctx context.Context, owner access.AccountID, id string, newKey access.Key, oldUntil time.Time, storedAnswer *StoredAnswer) error
 	// RevokeOwnKey revokes a key with all its secrets. It fails with key_revoked if the key is
 	// already revoked, or unknown.

@@ -199,7 +199,8 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	return runs, err
 }
 
-// readJobs returns the jobs of runs, by the id of the run. It omits jobs of tenants that are not visible.
+// readJobs returns the jobs of runs, by the id of the run. It omits jobs of tenants that are not
+// visible.
 func (s *Store) readJobs(ctx context.Context, owner string, runIDs ...string) (jobsByRun map[string][]provisioning.Job, err error) {
 	err = s.db.RunRead(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
 		jobsByRun, err = jobsOfRuns(ctx, db, owner, runIDs...)

@@ -99,8 +99,8 @@ func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 	fix := fmt.Sprintf("run the plugin's file in %s with the argument `describe`, and read what it prints", dir)
 	if path := (*fs.PathError)(nil); errors.Is(err, fs.ErrNotExist) && errors.As(err, &path) {
 		fix = "put the file of the plugin back: it is part of this version of tenantry, or comes from the plugin's author"
-		if path.Op == "fork/exec" { // the file exists
-			fix = "install the interpreter that the first line of the plugin's file names"
+		if path.Op == "fork/exec" { // the file exists, but not the interpreter or loader that it names
+			fix = "install the interpreter that the plugin's file needs: a script names it in its first line"
 		}
 	}
 	var startErr *outcome.Error

@@ -47,9 +47,9 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 	return err
 }
 
-// StartSigningOf starts DKIM signing of a domain and returns the stored domain. The caller has
-// checked the consent and the mail server. It checks the public DNS before it calls the platform,
-// because the platform caches for a long time that a record is missing.
+// StartSigningOf starts DKIM signing of a domain and returns the stored domain. The caller must
+// have checked the consent and the mail server. StartSigningOf checks the public DNS before it
+// calls the platform, because the platform caches for a long time that a record is missing.
 func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
 		return domain.Domain{}, signingNotCreated()

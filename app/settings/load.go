@@ -141,7 +141,7 @@ func loadFile(k *koanf.Koanf, flags *pflag.FlagSet) error {
 // SettingOfVariable returns the setting that a variable sets, and its value. The variable
 // TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id. If the variable
 // sets no setting, SettingOfVariable returns "". Kubernetes sets TENANTRY_DNS_PORT to an address
-// such as tcp://10.0.0.1:53 if a service has the name tenantry-dns; such a variable sets no setting.
+// such as tcp://10.0.0.1:53 if a service has the name tenantry-dns. This address sets no setting.
 func SettingOfVariable(name, value string) (string, any) {
 	if servicePort.MatchString(name + "=" + value) {
 		return "", nil

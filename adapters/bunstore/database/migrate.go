@@ -64,7 +64,12 @@ func (d *DB) ApplyMigrations(ctx context.Context) ([]string, error) {
 	if err == nil {
 		return names, nil
 	}
-	remaining, readErr := d.PendingMigrations(context.WithoutCancel(ctx))
+	var remaining []string
+	// The cause of err may be that ctx has ended, for example because the command was interrupted.
+	readErr := withTimeout(context.WithoutCancel(ctx), d.timeouts.Query, func(ctx context.Context) (err error) {
+		remaining, err = d.PendingMigrations(ctx)
+		return err
+	})
 	if readErr != nil {
 		return nil, errors.Join(err, readErr)
 	}

@@ -91,8 +91,9 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	})
 }
 
-// TestFailedMigrationReportsThoseBeforeIt checks a migration that fails, because a table of the same
-// name already exists. ApplyMigrations returns the names of the migrations before it.
+// TestFailedMigrationReportsThoseBeforeIt checks a migration that fails, because a different table
+// already has the name of one of its tables. ApplyMigrations returns the names of the migrations
+// before it.
 func TestFailedMigrationReportsThoseBeforeIt(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		d, err := Open(t.Context(), url(t), Options{MaxConns: 1, Timeouts: longTimeouts})
